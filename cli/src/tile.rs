@@ -167,8 +167,10 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
                 }
                 return tiles;
             }
-            // Otherwise it has whole rows of blocks of both sides.
+            // Otherwise it has whole rows of blocks of both sides. (If the source is transposed, these are columns of all of its rows.)
             let block = least_common_multiple(rows, from_rows);
+            let is_turned = matches!(input, Input::Scaled(weight, ..) if weight.transposed);
+            let most = if is_turned { most * TURNED } else { most };
             let each = (most * 8 / (whole.columns * to.max(from)).max(1)).max(1);
             let each = if each < block { block } else { each / block * block };
             if whole.columns > 0 {
@@ -974,7 +976,10 @@ fn quantise<'a>(
 ) -> Result<(Loss, Main<'a>)> {
     let turned_values = match &job.input {
         Input::Scaled(weight, ..) if weight.transposed => {
-            Some(values(it, &job.input, tile, DType::F64, scratch)?)
+            // (A difference of codes of 4 bits, times a scale of float16, is a float32.)
+            let is_short = weight.format.elem == DType::U4 && weight.format.scaling.scale_dtype == DType::F16;
+            let wide = if is_short { DType::F32 } else { DType::F64 };
+            Some((wide, values(it, &job.input, tile, wide, scratch)?))
         }
         _ => None,
     };
@@ -1003,9 +1008,9 @@ fn quantise<'a>(
             (from, &src[..])
         }
         Input::Scaled(weight, codes, scales) => match &turned_values {
-            Some(values) => {
-                this.quantise(DType::F64, values, dst, made)?;
-                (DType::F64, &values[..])
+            Some((wide, values)) => {
+                this.quantise(*wide, values, dst, made)?;
+                (*wide, &values[..])
             }
             None => {
                 let parts = (&**weight, &**codes, &**scales);
