@@ -79,6 +79,12 @@ impl Layout {
         }
     }
 
+    /// Whether the configuration of a result is that of compressed-tensors.
+    pub(crate) const fn is_of_compressed_tensors(self) -> bool {
+        use Layout::*;
+        matches!(self, Fp8Channel | Fp8Tensor | Int8Channel | Int8Tensor | Int4Group | Mxfp8 | Mxfp4 | Nvfp4)
+    }
+
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|layout| layout.name().eq_ignore_ascii_case(name))
     }

@@ -923,7 +923,13 @@ impl Plan {
         });
         if n > 0 {
             let kept = format!("kept: {} of experts, {}", count(n, "tensor"), out::bytes(bytes));
-            let takes = if takes && layout != Layout::Fp8Block { "; fp8-block takes them" } else { "" };
+            let takes = match defaults::model_type(it) {
+                "llama4" | "llama4_text" if layout.is_of_compressed_tensors() => {
+                    "; transformers finds none of them in it, but in fp8-block, which keeps them, too"
+                }
+                _ if takes && layout != Layout::Fp8Block => "; fp8-block takes them",
+                _ => "",
+            };
             warnings.push(format!("{kept}: {} is of matrices here{takes}", layout.name()));
         }
         self.warnings.extend(warnings);
