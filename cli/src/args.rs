@@ -145,7 +145,7 @@ pub(crate) struct Convert {
     /// The dtype of scales: f32, bf16, e8m0
     #[arg(long, value_name = "DTYPE")]
     pub(crate) scale_dtype: Option<String>,
-    /// How many columns share a scale of int4-group [default: 128]
+    /// How many columns share a scale of int4-group and int8-group [default: 128]
     #[arg(long, value_name = "N")]
     pub(crate) group_size: Option<usize>,
     /// One NVFP4 factor for q, k and v, and for gate and up, which engines multiply at once

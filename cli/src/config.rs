@@ -159,12 +159,12 @@ fn quantisation(it: &Checkpoint, plan: &Plan) -> Option<Value> {
             weights(4, "float", "tensor_group", Some(16), Some("torch.float8_e4m3fn")),
             Value::Null,
         ),
-        Layout::Int4Group => {
+        Layout::Int4Group | Layout::Int8Group => {
             let (strategy, group) = match format.block_cols {
                 0 => ("channel", None),
                 columns => ("group", Some(columns as u32)),
             };
-            ct("pack-quantized", weights(4, "int", strategy, group, None), Value::Null)
+            ct("pack-quantized", weights(format.elem.bits(), "int", strategy, group, None), Value::Null)
         }
         Layout::ModeloptFp8 | Layout::ModeloptNvfp4 => {
             let bits = if *layout == Layout::ModeloptFp8 { 8 } else { 4 };

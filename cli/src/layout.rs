@@ -32,12 +32,13 @@ pub(crate) enum Layout {
     ComfyNvfp4,
     ComfyMxfp8,
     Int4Group,
+    Int8Group,
     Awq,
     Gptq,
 }
 
 impl Layout {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Fp8Block,
         Self::Fp8Channel,
         Self::Fp8Tensor,
@@ -53,6 +54,7 @@ impl Layout {
         Self::ComfyNvfp4,
         Self::ComfyMxfp8,
         Self::Int4Group,
+        Self::Int8Group,
         Self::Awq,
         Self::Gptq,
     ];
@@ -74,15 +76,22 @@ impl Layout {
             Self::ComfyNvfp4 => "comfy-nvfp4",
             Self::ComfyMxfp8 => "comfy-mxfp8",
             Self::Int4Group => "int4-group",
+            Self::Int8Group => "int8-group",
             Self::Awq => "awq",
             Self::Gptq => "gptq",
         }
     }
 
+    /// Whether codes are integers that are packed into those of 32 bits, under scales of groups of any size.
+    pub(crate) const fn is_packed(self) -> bool {
+        matches!(self, Self::Int4Group | Self::Int8Group)
+    }
+
     /// Whether the configuration of a result is that of compressed-tensors.
     pub(crate) const fn is_of_compressed_tensors(self) -> bool {
         use Layout::*;
-        matches!(self, Fp8Channel | Fp8Tensor | Int8Channel | Int8Tensor | Int4Group | Mxfp8 | Mxfp4 | Nvfp4)
+        self.is_packed()
+            || matches!(self, Fp8Channel | Fp8Tensor | Int8Channel | Int8Tensor | Mxfp8 | Mxfp4 | Nvfp4)
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
@@ -133,7 +142,7 @@ pub(crate) struct Format {
     /// The scaling of a matrix, which is the last two dimensions.
     pub(crate) scaling: Scaling,
     pub(crate) packing: Packing,
-    /// Integers of 4 bits are stored with 8 added.
+    /// Integers are stored with half of their range added: 8 or 128.
     pub(crate) is_biased: bool,
     /// The rows of a block.
     pub(crate) block_rows: usize,
@@ -145,7 +154,8 @@ impl Format {
     /// Makes integers of codes as they are stored, or these of integers.
     pub(crate) fn unbias(&self, codes: &mut [u8]) {
         if self.is_biased {
-            codes.iter_mut().for_each(|byte| *byte ^= 0x88);
+            let top = if self.elem == DType::I8 { 0x80 } else { 0x88 };
+            codes.iter_mut().for_each(|byte| *byte ^= top);
         }
     }
 }
@@ -161,7 +171,7 @@ pub(crate) struct Weight {
     pub(crate) codes: Name,
     pub(crate) scales: Name,
     pub(crate) global: Option<Name>,
-    /// Of integers of 4 bits, one for each scale, packed in the way of the layout.
+    /// Of packed integers, one for each scale, packed in the way of the layout.
     pub(crate) zero_points: Option<Name>,
     /// The zero points are stored less one, as GPTQ's first version has them.
     pub(crate) is_less_one: bool,
@@ -217,7 +227,7 @@ fn of_format(format: &str, strategy: Option<&str>) -> Vec<Layout> {
         ("mxfp8-quantized", _) => vec![Mxfp8],
         ("mxfp4-pack-quantized", _) => vec![Mxfp4],
         ("nvfp4-pack-quantized", _) => vec![Nvfp4],
-        ("pack-quantized", _) => vec![Int4Group],
+        ("pack-quantized", _) => vec![Int4Group, Int8Group],
         _ => Vec::new(),
     }
 }
@@ -518,7 +528,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
             let mut found =
                 scaled(it, tensor, &base, scale, globals.first().copied(), others, (from, modelopt))?;
             if let Some(zero_points) = it.get(&format!("{module}{ZERO_POINTS}")) {
-                check_zero_points(zero_points, tensor, scale)?;
+                check_zero_points(zero_points, tensor, scale, found.format.elem)?;
                 found.zero_points = Some(zero_points.name.clone());
             }
             Ok(Some(found))
@@ -670,11 +680,11 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     })
 }
 
-/// Zero points of integers of 4 bits are packed as these are, but eight rows to a number of 32 bits.
-fn check_zero_points(zero_points: &Tensor, codes: &Tensor, scales: &Tensor) -> Result<()> {
+/// Zero points are packed as the integers are, but by rows: eight or four of them to a number of 32 bits.
+fn check_zero_points(zero_points: &Tensor, codes: &Tensor, scales: &Tensor, elem: DType) -> Result<()> {
     let mut fits = scales.shape.to_vec();
     if let [.., rows, _] = &mut fits[..] {
-        *rows = rows.div_ceil(8);
+        *rows = rows.div_ceil(32 / elem.bits() as usize);
     }
     if codes.dtype == Dtype::I32 && zero_points.dtype == Dtype::I32 && zero_points.shape[..] == fits {
         return Ok(());
@@ -832,8 +842,8 @@ impl Pair<'_> {
         })
     }
 
-    /// Decides the layout of integers of 4 bits, whose scales are of groups along rows, or of whole rows.
-    fn four_bit_integers(&self) -> Result<Decided> {
+    /// Decides the layout of packed integers, whose scales are of groups along rows, or of whole rows.
+    fn integers(&self, layout: Layout) -> Result<Decided> {
         let columns = *self.shape.last().unwrap_or(&0);
         let groups = *self.scales.shape.last().unwrap_or(&0);
         let misfit = || self.misfit("F32, BF16 or F16, one for each group of a row,");
@@ -847,7 +857,7 @@ impl Pair<'_> {
             1 => (Scaling::blocks(&[1, 0], self.dtype), 0),
             _ => (Scaling::blocks(&[columns / groups], self.dtype), columns / groups),
         };
-        if self.fits(scaling) { Ok((Layout::Int4Group, scaling, [1, length])) } else { Err(misfit()) }
+        if self.fits(scaling) { Ok((layout, scaling, [1, length])) } else { Err(misfit()) }
     }
 
     /// Decides the layout of codes of 8 bits.
@@ -910,8 +920,9 @@ fn scaled(
         others.push("scaled_fp8".into());
         others.sort();
     }
+    let packed = if codes.dtype == Dtype::I32 { Some(packed_shape(it, codes)?) } else { None };
     let elem = match codes.dtype {
-        Dtype::I32 => DType::I4,
+        _ if packed.is_some() => packed.as_ref().map_or(DType::I4, |(_, elem)| *elem),
         Dtype::U8 | Dtype::F4 => DType::F4E2M1,
         Dtype::F8_E4M3 => DType::F8E4M3FN,
         Dtype::F8_E5M2 => DType::F8E5M2,
@@ -923,8 +934,8 @@ fn scaled(
         }
     };
     let mut shape = codes.shape.to_vec();
-    if codes.dtype == Dtype::I32 {
-        shape = packed_shape(it, codes)?;
+    if let Some((of_values, _)) = packed {
+        shape = of_values;
     } else if codes.dtype == Dtype::U8
         && let Some(columns) = shape.last_mut()
     {
@@ -938,7 +949,8 @@ fn scaled(
     }
     let (layout, mut scaling, [block_rows, block_cols]) = match elem {
         DType::F4E2M1 => pair.four_bits(global)?,
-        DType::I4 => pair.four_bit_integers()?,
+        DType::I4 => pair.integers(Layout::Int4Group)?,
+        DType::I8 if codes.dtype == Dtype::I32 => pair.integers(Layout::Int8Group)?,
         _ => pair.eight_bits(global)?,
     };
     if let Some(global) = global {
@@ -958,14 +970,14 @@ fn scaled(
         global: global.map(|global| global.name.clone()),
         zero_points: None,
         is_less_one: false,
-        format: Format { elem, scaling, packing, is_biased: elem == DType::I4, block_rows, block_cols },
+        format: Format { elem, scaling, packing, is_biased: layout.is_packed(), block_rows, block_cols },
         transposed: false,
         others,
     })
 }
 
-/// The shape of a weight whose integers of 4 bits are packed into those of 32, which is stored beside them.
-fn packed_shape(it: &Checkpoint, codes: &Tensor) -> Result<Vec<usize>> {
+/// The shape of a weight whose integers are packed into those of 32 bits, which is stored beside them, and their dtype.
+fn packed_shape(it: &Checkpoint, codes: &Tensor) -> Result<(Vec<usize>, DType)> {
     let name = format!("{}weight_shape", split(&codes.name).0);
     let Some(of) = it.get(&name) else {
         let what = format!("packed codes, {} {:?}, without {name}", codes.dtype, codes.shape);
@@ -977,18 +989,23 @@ fn packed_shape(it: &Checkpoint, codes: &Tensor) -> Result<Vec<usize>> {
         Dtype::I32 => bytes.as_chunks().0.iter().map(|&x| i32::from_le_bytes(x).try_into().ok()).collect(),
         _ => None,
     };
-    let fits = |shape: &Vec<usize>| {
+    let fits = |each: usize, shape: &Vec<usize>| {
         let (Some((columns, rows)), Some((words, of_codes))) = (shape.split_last(), codes.shape.split_last())
         else {
             return false;
         };
-        rows == of_codes && words.checked_mul(8) == Some(*columns)
+        rows == of_codes && words.checked_mul(each) == Some(*columns)
     };
-    shape.clone().filter(fits).ok_or_else(|| {
-        let shape = shape.map_or("no shape".to_owned(), |shape| format!("{shape:?}"));
-        let what = format!("packed codes are {} {:?}, and {name} is {shape}", codes.dtype, codes.shape);
-        Failure::refused(what).help("[.., N / 8] for a weight of [.., N] fits: 8 codes of 4 bits in each")
-    })
+    match shape {
+        Some(shape) if fits(8, &shape) => Ok((shape, DType::I4)),
+        Some(shape) if fits(4, &shape) => Ok((shape, DType::I8)),
+        _ => {
+            let shape = shape.map_or("no shape".to_owned(), |shape| format!("{shape:?}"));
+            let what = format!("packed codes are {} {:?}, and {name} is {shape}", codes.dtype, codes.shape);
+            Err(Failure::refused(what)
+                .help("[.., N / 8] or [.., N / 4] for a weight of [.., N] fits: codes of 4 or 8 bits"))
+        }
+    }
 }
 
 /// The block size of the configuration.

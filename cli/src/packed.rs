@@ -1,32 +1,37 @@
-//! Integers of 4 bits that other packages pack into numbers of 32: compressed-tensors' zero points, and AWQ's and GPTQ's weights.
+//! Integers that other packages pack into numbers of 32 bits: compressed-tensors' zero points, and AWQ's and GPTQ's weights of 4 bits.
 
 use super::tile::{Matrices, Tile, read_columns};
 use crate::checkpoint::{Checkpoint, Tensor};
 use crate::error::Result;
 use crate::layout::{Layout, Weight};
 
-/// The zero points of the rows of a tile of int4-group, as elements in the order of the scales. They are packed down the columns, with 8 added.
+/// The zero points of the rows of a tile of int4-group or int8-group, as elements in the order of the scales. They are packed by rows, with half
+/// of their range added.
 pub(crate) fn zero_points_of_rows(
     it: &Checkpoint,
+    weight: &Weight,
     tensor: &Tensor,
     tile: &Tile,
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let Matrices { rows: words, columns: groups, .. } = Matrices::of(&tensor.shape);
-    let (first, end) = (tile.first / 8, (tile.first + tile.count).div_ceil(8));
+    // (In four little-endian bytes, each of one row or of two.)
+    let bits = weight.format.elem.bits() as usize;
+    let rows = 32 / bits;
+    let (first, end) = (tile.first / rows as u64, (tile.first + tile.count).div_ceil(rows as u64));
     let mut packed = vec![0; ((end - first) * groups * 4) as usize];
     it.shards[tensor.shard].read(&mut packed, tensor.offset + (tile.matrix * words + first) * groups * 4)?;
     let n = (tile.count * groups) as usize;
     out.clear();
-    out.resize(n.div_ceil(2), 0);
-    let groups = groups as usize;
+    out.resize((n * bits).div_ceil(8), 0);
+    let (groups, each) = (groups as usize, rows / 4);
     for i in 0..n {
-        let (row, group) = (i / groups + tile.first as usize % 8, i % groups);
-        // (Of the four little-endian bytes of a number, each has two rows.)
-        let byte = packed[(row / 8 * groups + group) * 4 + row % 8 / 2];
-        let code = (byte >> (4 * (row % 2)) & 0xF) ^ 8;
-        out[i / 2] |= code << (4 * (i % 2));
+        let (row, group) = (i / groups + tile.first as usize % rows, i % groups);
+        let byte = packed[(row / rows * groups + group) * 4 + row % rows / each];
+        let code = byte >> (bits * (row % each)) & (0xFF >> (8 - bits));
+        out[i / each] |= code << (bits * (i % each));
     }
+    weight.format.unbias(out);
     Ok(())
 }
 

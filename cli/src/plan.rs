@@ -102,7 +102,7 @@ impl Target {
             to.block_cols == from.block_cols && matches!(to.block_cols, 16 | 32)
         };
         same_blocks
-            && self.layout != Layout::Int4Group
+            && !self.layout.is_packed()
             && to.elem == from.elem
             && to.scaling.scale_dtype == from.scaling.scale_dtype
             && !(self.transposed || weight.transposed)
@@ -351,16 +351,16 @@ fn fused(name: &str) -> String {
     name.to_owned()
 }
 
-/// The columns of a group of int4-group: those that the option names, or that a weight of the source has, or 128. 0: whole rows.
+/// The columns of a group of int4-group and int8-group: those that the option names, or that a weight of the source has, or 128. 0: whole rows.
 fn group_size(args: &Convert, found: &Recognised, layout: Option<Layout>) -> Result<usize> {
     let of_source = || {
-        let mut weights = found.weights.values().filter(|weight| weight.layout == Layout::Int4Group);
+        let mut weights = found.weights.values().filter(|weight| weight.layout.is_packed());
         weights.next().map_or(128, |weight| weight.format.block_cols)
     };
     match args.group_size {
-        Some(size) if layout != Some(Layout::Int4Group) => {
+        Some(size) if !layout.is_some_and(Layout::is_packed) => {
             Err(Failure::usage(format!("--group-size {size}: --to {} has none", args.to))
-                .help("int4-group has: --to int4-group"))
+                .help("int4-group and int8-group have: --to int4-group"))
         }
         Some(size) if size == 0 || !size.is_multiple_of(8) => {
             Err(Failure::usage(format!("--group-size {size}")).help("a multiple of 8, as 32 or 128"))
@@ -374,7 +374,7 @@ struct Planner<'a> {
     args: &'a Convert,
     profile: Profile,
     layout: Option<Layout>,
-    /// The columns of a group of int4-group.
+    /// The columns of a group of int4-group and int8-group.
     group_size: usize,
     choice: Choice,
     /// The dtype of floats that are not quantised.
@@ -390,10 +390,13 @@ struct Planner<'a> {
 /// Whether a layout has scales for groups along rows.
 const fn has_groups(layout: Layout) -> bool {
     use Layout::*;
-    matches!(layout, Mxfp8 | Mxfp4 | Nvfp4 | ModeloptNvfp4 | GptOss | ComfyNvfp4 | ComfyMxfp8 | Int4Group)
+    matches!(
+        layout,
+        Mxfp8 | Mxfp4 | Nvfp4 | ModeloptNvfp4 | GptOss | ComfyNvfp4 | ComfyMxfp8 | Int4Group | Int8Group
+    )
 }
 
-/// The dtype of a layout's codes, its scaling, and the rows and columns of its blocks. `group`: those of int4-group.
+/// The dtype of a layout's codes, its scaling, and the rows and columns of its blocks. `group`: those of packed integers.
 fn form(layout: Layout, scale: DType, group: usize) -> (DType, Scaling, [usize; 2]) {
     use Layout::*;
     let per_row = Scaling::blocks(&[1, 0], scale);
@@ -407,6 +410,8 @@ fn form(layout: Layout, scale: DType, group: usize) -> (DType, Scaling, [usize; 
         Mxfp4 | GptOss => (DType::F4E2M1, Scaling::mx(), [1, 32]),
         Nvfp4 | ModeloptNvfp4 => (DType::F4E2M1, Scaling::nvfp4(), [1, 16]),
         // (AWQ and GPTQ are read alone.)
+        Int8Group if group == 0 => (DType::I8, per_row, [1, 0]),
+        Int8Group => (DType::I8, Scaling::blocks(&[group], scale), [1, group]),
         Int4Group | Awq | Gptq if group == 0 => (DType::I4, per_row, [1, 0]),
         Int4Group | Awq | Gptq => (DType::I4, Scaling::blocks(&[group], scale), [1, group]),
         ComfyNvfp4 => (DType::F4E2M1, Scaling::nvfp4().layout(ScaleLayout::Swizzle32x4x4), [128, 16]),
@@ -434,7 +439,7 @@ fn check_groups(
 ) -> Result<()> {
     let columns = *shape.last().unwrap_or(&1);
     let rows = shape.iter().rev().nth(1).copied().unwrap_or(1);
-    // (Whole rows of int4-group are eight codes to a number.)
+    // (Whole rows of packed integers are eight codes to a number, or four.)
     let groups = has_groups(layout).then_some(if block_cols == 0 { 8 } else { block_cols });
     if let Some(group) = groups.filter(|&group| !columns.is_multiple_of(group)) {
         let what = format!(
@@ -468,9 +473,9 @@ fn scale_shape(layout: Layout, scaling: &Scaling, name: &str, shape: &[usize]) -
 }
 
 impl Planner<'_> {
-    /// Whether a weight of int4-group is none of the result's: one configuration describes all, and what is written has no zero points.
+    /// Whether a packed weight is none of the result's: one configuration describes all, and what is written has no zero points.
     fn has_other_groups(&self, weight: &Weight) -> bool {
-        weight.layout == Layout::Int4Group
+        weight.layout.is_packed()
             && (weight.format.block_cols != self.group_size || weight.zero_points.is_some())
     }
 
@@ -478,7 +483,7 @@ impl Planner<'_> {
     fn scale_dtype(&self, layout: Layout) -> Result<DType> {
         use Layout::*;
         Ok(match (&self.args.scale_dtype, layout) {
-            (Some(name), _) if has_groups(layout) && layout != Int4Group => {
+            (Some(name), _) if has_groups(layout) && !layout.is_packed() => {
                 return Err(Failure::usage(format!(
                     "--scale-dtype {name}: {} has one of its own",
                     layout.name()
@@ -503,13 +508,13 @@ impl Planner<'_> {
                 }
                 scale
             }
-            (None, Fp8Channel | Fp8Tensor | Int8Channel | Int8Tensor | Int4Group)
+            (None, Fp8Channel | Fp8Tensor | Int8Channel | Int8Tensor | Int4Group | Int8Group)
                 if self.model == Dtype::BF16 =>
             {
                 DType::BF16
             }
             // (Its kernels take scales of the model's dtype.)
-            (None, Int4Group) if self.model == Dtype::F16 => DType::F16,
+            (None, Int4Group | Int8Group) if self.model == Dtype::F16 => DType::F16,
             (None, Mxfp4 | Mxfp8 | GptOss | ComfyMxfp8) => DType::F8E8M0,
             (None, Nvfp4 | ModeloptNvfp4 | ComfyNvfp4) => DType::F8E4M3FN,
             (None, _) => DType::F32,
@@ -557,10 +562,11 @@ impl Planner<'_> {
             _ => dtypes::in_file(scale)
                 .ok_or_else(|| Failure::usage(format!("--scale-dtype {scale}: no file has it")))?,
         };
-        // (Floats of 4 bits are two in a byte, integers eight in one of 32 bits.)
+        // (Floats of 4 bits are two in a byte, packed integers eight or four in one of 32 bits.)
         let (codes, each) = match elem {
             DType::F4E2M1 => (Dtype::U8, 2),
             DType::I4 => (Dtype::I32, 8),
+            DType::I8 if layout.is_packed() => (Dtype::I32, 4),
             _ => (dtypes::in_file(elem).expect("8 bits"), 1),
         };
         let stored: Vec<u8> = shape.iter().flat_map(|&n| (n as u64).to_le_bytes()).collect();
@@ -569,7 +575,7 @@ impl Planner<'_> {
         *code_shape.last_mut().expect("a matrix") /= each;
         let (code_name, scale_name) = match layout {
             Fp8Block => (name.clone(), format!("{name}_scale_inv")),
-            Mxfp4 | Nvfp4 | Int4Group => (near("weight_packed")?.into(), near("weight_scale")?),
+            Mxfp4 | Nvfp4 | Int4Group | Int8Group => (near("weight_packed")?.into(), near("weight_scale")?),
             GptOss => {
                 *code_shape.last_mut().expect("a matrix") = columns / 32;
                 code_shape.push(16);
@@ -588,7 +594,7 @@ impl Planner<'_> {
             outs.push(Out::new(near("weight_scale_2")?, Dtype::F32, self.shapes.of(&[])));
             scaling = scaling.tensor_scale(TensorScale::ComputeMultiply);
         }
-        if layout == Int4Group {
+        if layout.is_packed() {
             let of = Out::new(near("weight_shape")?, Dtype::I64, self.shapes.of(&[dims]));
             outs.push(Out { bytes: Some(stored.into()), ..of });
         }
@@ -598,7 +604,7 @@ impl Planner<'_> {
             outs.push(Out { bytes: Some(bytes.into()), ..marker });
         }
         let packing = if layout == ComfyNvfp4 { Packing::HighFirst } else { Packing::LowFirst };
-        let is_biased = elem == DType::I4;
+        let is_biased = layout.is_packed();
         let new = || Format { elem, scaling, packing, is_biased, block_rows, block_cols }.into();
         let format = self.format.get_or_insert_with(new).clone();
         let transposed = layout == GptOss;
@@ -831,8 +837,8 @@ impl Plan {
     fn leave(&mut self, planner: &Planner<'_>, weight: &Weight) -> Result<()> {
         self.left = true;
         match planner.layout {
-            Some(Layout::Int4Group) if planner.has_other_groups(weight) => {
-                let both = "int4-group with zero points, or of other groups, in one result".to_owned();
+            Some(layout) if layout == weight.layout && planner.has_other_groups(weight) => {
+                let both = format!("{} with zero points, or of other groups, in one result", layout.name());
                 Err(Failure::not_there(both).tensor(&weight.name).help("leave --keep and --copy of it out"))
             }
             Some(layout) if layout != weight.layout => {

@@ -381,7 +381,7 @@ fn read_codes(
         return read_groups(it, parts, tile, lines, buffer, scale_buffer);
     }
     if let Some(name) = &weight.zero_points {
-        packed::zero_points_of_rows(it, &it.tensors[name], tile, zero_points)?;
+        packed::zero_points_of_rows(it, weight, &it.tensors[name], tile, zero_points)?;
     }
     read_rows(it, parts, tile, buffer, scale_buffer)
 }

@@ -1221,9 +1221,24 @@ fn int4_groups_are_written_as_compressed_tensors_has_them() {
     assert_eq!(read(&dir.path().join("other/model.safetensors"))["up_proj.weight_scale"].1, [12, 2]);
     ok(dir.path(), "convert dst fp8 --to fp8-channel --quiet");
     ok(dir.path(), "verify dst fp8 --max-rms-error 0.04");
+    // The same of 8 bits, four to a number, with 128 added.
+    ok(dir.path(), "convert src int8 --to int8-group --group-size 16 --quiet");
+    let all = read(&dir.path().join("int8/model.safetensors"));
+    let (dtype, shape, words) = &all["up_proj.weight_packed"];
+    assert_eq!((*dtype, &shape[..]), (Dtype::I32, &[12, 12][..]));
+    let scales = f32s(&all["up_proj.weight_scale"].2);
+    for (i, (&x, &byte)) in x.iter().zip(words).enumerate() {
+        let (code, group) = (f32::from(byte) - 128.0, scales[i / 16]);
+        assert!((x - code * group).abs() <= group * 0.50001, "{i}: {x} is {code} * {group}");
+    }
+    let config = &json_of(&dir.path().join("int8/config.json"))["quantization_config"];
+    assert_eq!(config["config_groups"]["group_0"]["weights"]["num_bits"], 8);
+    ok(dir.path(), "convert int8 int8-back --to f32 --quiet");
+    ok(dir.path(), "verify int8 int8-back");
+    ok(dir.path(), "verify src int8 --max-rms-error 0.01");
     for (words, code, says) in [
         ("--to int4-group --group-size 20", 2, "a multiple of 8, as 32 or 128"),
-        ("--to nvfp4 --group-size 32", 2, "int4-group has: --to int4-group"),
+        ("--to nvfp4 --group-size 32", 2, "int4-group and int8-group have"),
         ("--to int4-group", 3, "48 columns are no multiple of 128"),
     ] {
         assert!(fails(dir.path(), &format!("convert src no {words}"), code).contains(says), "{words}");

@@ -7,6 +7,7 @@ and random. A package that is not there is skipped, and said so; one that is the
 """
 
 import importlib
+import itertools
 import json
 import subprocess
 import sys
@@ -96,7 +97,7 @@ def models(at):
     if package("compressed_tensors"):
         ct = CompressedTensorsConfig(dequantize=True)
         cases.append(("int4-group-32", ["--to", "int4-group", "--group-size", "32"], ct, "compressed-tensors"))
-        for to in ["fp8-channel", "fp8-tensor", "int8-channel", "int8-tensor", "int4-group", "mxfp8", "mxfp4", "nvfp4"]:
+        for to in ["fp8-channel", "fp8-tensor", "int8-channel", "int8-tensor", "int4-group", "int8-group", "mxfp8", "mxfp4", "nvfp4"]:
             # Its NVFP4 is multiplied in float32 when transformers calls it.
             profile = "f32" if to == "nvfp4" else "compressed-tensors"
             cases.append((to, ["--to", to], ct, profile))
@@ -128,7 +129,7 @@ def models(at):
     run("verify", at / "fp8-block", at / "fp8-block-bf16", "--max-rel-error", "0.0040")
 
 
-def int4(at):
+def packed(at):
     """What compressed-tensors packs, symmetric or with zero points, is read to the bits that it dequantises to."""
     if not package("compressed_tensors"):
         return
@@ -136,35 +137,34 @@ def int4(at):
     from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 
     torch.manual_seed(0)
-    for group in (32, 128, None):
-        for symmetric in (True, False):
-            # (Of 8 rows or fewer its own zero points cannot be unpacked by 0.20.)
-            for rows, dtype in ((13, torch.bfloat16), (256, torch.float16)):
-                x = torch.randn(rows, 384).to(dtype)
-                of = x.reshape(rows, -1, group or 384).float()
-                tensors = {"weight": x, "weight_scale": (of.abs().amax(-1) / 7.5).to(dtype)}
-                if not symmetric:
-                    low, high = of.amin(-1).clamp(max=0), of.amax(-1).clamp(min=0)
-                    scales = ((high - low) / 15).to(dtype)
-                    zeros = torch.clamp(-8 - torch.round(low / scales.float()), -8, 7).to(torch.int8)
-                    tensors |= {"weight_scale": scales, "weight_zero_point": zeros}
-                strategy = "group" if group else "channel"
-                args = QuantizationArgs(num_bits=4, type="int", symmetric=symmetric, strategy=strategy, group_size=group)
-                scheme = QuantizationScheme(targets=["Linear"], weights=args)
-                packed = Compressor.compress(tensors, scheme)
-                theirs = Compressor.decompress(dict(packed), scheme)["weight"]
-                src, dst = (at / f"int4-{group}-{symmetric}-{rows}-{of}" for of in ("packed", "plain"))
-                src.mkdir()
-                save_file({f"m.up_proj.{name}": t.contiguous() for name, t in packed.items()}, src / "model.safetensors")
-                groups = {"group_0": {"targets": ["Linear"], "weights": json.loads(args.model_dump_json())}}
-                config = {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": groups}
-                (src / "config.json").write_text(json.dumps({"quantization_config": config}))
-                to = str(dtype).removeprefix("torch.")
-                run("convert", src, dst, "--to", to, "--profile", "compressed-tensors", "--quiet")
-                ours = all_tensors(dst)
-                assert list(ours) == ["m.up_proj.weight"], list(ours)
-                same(ours["m.up_proj.weight"], theirs, src.name)
-    print("equal: int4-group: 12 weights of compressed-tensors")
+    for bits, group, symmetric in itertools.product((4, 8), (32, 128, None), (True, False)):
+        # (Of 8 rows or fewer its own zero points cannot be unpacked by 0.20.)
+        for rows, dtype in ((13, torch.bfloat16), (256, torch.float16)):
+            x = torch.randn(rows, 384).to(dtype)
+            of = x.reshape(rows, -1, group or 384).float()
+            tensors = {"weight": x, "weight_scale": (of.abs().amax(-1) / (2**bits - 1) * 2).to(dtype)}
+            if not symmetric:
+                low, high = of.amin(-1).clamp(max=0), of.amax(-1).clamp(min=0)
+                scales = ((high - low) / (2**bits - 1)).to(dtype)
+                zeros = torch.clamp(-(2 ** (bits - 1)) - torch.round(low / scales.float()), -(2 ** (bits - 1)), 2 ** (bits - 1) - 1).to(torch.int8)
+                tensors |= {"weight_scale": scales, "weight_zero_point": zeros}
+            strategy = "group" if group else "channel"
+            args = QuantizationArgs(num_bits=bits, type="int", symmetric=symmetric, strategy=strategy, group_size=group)
+            scheme = QuantizationScheme(targets=["Linear"], weights=args)
+            packed = Compressor.compress(tensors, scheme)
+            theirs = Compressor.decompress(dict(packed), scheme)["weight"]
+            src, dst = (at / f"int{bits}-{group}-{symmetric}-{rows}-{of}" for of in ("packed", "plain"))
+            src.mkdir()
+            save_file({f"m.up_proj.{name}": t.contiguous() for name, t in packed.items()}, src / "model.safetensors")
+            groups = {"group_0": {"targets": ["Linear"], "weights": json.loads(args.model_dump_json())}}
+            config = {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": groups}
+            (src / "config.json").write_text(json.dumps({"quantization_config": config}))
+            to = str(dtype).removeprefix("torch.")
+            run("convert", src, dst, "--to", to, "--profile", "compressed-tensors", "--quiet")
+            ours = all_tensors(dst)
+            assert list(ours) == ["m.up_proj.weight"], list(ours)
+            same(ours["m.up_proj.weight"], theirs, src.name)
+    print("equal: int4-group and int8-group: 24 weights of compressed-tensors")
 
 
 def awq(at):
@@ -334,7 +334,7 @@ with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
     if package("transformers"):
         models(place)
         gpt_oss(place)
-    int4(place)
+    packed(place)
     awq(place)
     comfy(place)
     ao(place)
