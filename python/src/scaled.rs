@@ -361,11 +361,14 @@ fn given<'py>(
 /// The shape of the scales of data of a shape.
 #[pyfunction]
 pub(crate) fn scale_shape<'py>(
+    py: Python<'py>,
     scaling: &Bound<'py, PyAny>,
     shape: Vec<usize>,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let needed = read(scaling, shape.len())?.scale_shape(&shape).map_err(wrong)?;
-    PyTuple::new(scaling.py(), needed)
+    let shown = Shown::new(&read(scaling, shape.len())?, &shape)?;
+    // (That which users see and give.)
+    let is_swizzled = shown.layout == ScaleLayout::Swizzle32x4x4;
+    PyTuple::new(py, if is_swizzled { shown.buffer } else { shown.scale_shape })
 }
 
 /// Dequantises.

@@ -10,7 +10,7 @@ use pyo3::PyTypeInfo;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyFloat, PyInt, PyList, PyMemoryView};
+use pyo3::types::{PyByteArray, PyBytes, PyFloat, PyInt, PyList, PyMemoryView, PyTuple};
 
 use crate::dlpack::{self, Handed};
 use crate::dtypes::{Ordered, Table, refused_array};
@@ -193,8 +193,12 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
     let is_scalar = given.is_instance(&py.import("numpy")?.getattr("generic")?)?;
     if !is_scalar && given.hasattr("__dlpack__")? {
         return match dlpack::import(given) {
-            // (JAX exports no integers of 2 and 4 bits, but makes arrays of them.)
-            Err(error) if error.is_instance_of::<PyRuntimeError>(py) && given.hasattr("__array__")? => {
+            // (JAX exports no integers of 2 and 4 bits, and pyarrow no bools, but they make arrays of them.)
+            Err(error)
+                if (error.is_instance_of::<PyRuntimeError>(py)
+                    || error.is_instance_of::<PyTypeError>(py))
+                    && given.hasattr("__array__")? =>
+            {
                 as_array(given).map(Handed::Array).map_err(|_| error)
             }
             other => other,
@@ -205,13 +209,17 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
 
 /// Refuses what has nulls: an Arrow array, or a column or a table of pyarrow, polars or pandas. NumPy would make NaN of them.
 fn check_nulls(given: &Bound<'_, PyAny>) -> PyResult<()> {
-    if given.is_instance_of::<PyList>()
-        || given.is_instance_of::<PyInt>()
-        || given.is_instance_of::<PyFloat>()
-    {
+    if given.is_instance_of::<PyInt>() || given.is_instance_of::<PyFloat>() {
         return Ok(());
     }
-    let columns = columns(given)?;
+    let columns = match given.cast::<PyList>() {
+        // (Of numbers, mostly, or of rows.)
+        Ok(list) => match list.get_item(0) {
+            Ok(first) if first.hasattr(intern!(given.py(), "null_count"))? => Some(list.iter().collect()),
+            _ => return Ok(()),
+        },
+        Err(_) => columns(given)?,
+    };
     let one = columns.is_none();
     let mut nulls = 0;
     for column in columns.unwrap_or_else(|| vec![given.clone()]) {
@@ -248,7 +256,10 @@ fn count_nulls(column: &Bound<'_, PyAny>) -> PyResult<u64> {
     let py = column.py();
     if let Some(count) = column.getattr_opt(intern!(py, "null_count"))? {
         let count = if count.is_callable() { count.call0()? } else { count };
-        return Ok(count.extract().unwrap_or(0));
+        return match count.extract().unwrap_or(0) {
+            0 => nulls_within(column),
+            nulls => Ok(nulls),
+        };
     }
     // Those of pandas have nulls if their dtype is none of NumPy's.
     let Some(is_null) = column.getattr_opt(intern!(py, "isna"))? else { return Ok(0) };
@@ -261,8 +272,30 @@ fn count_nulls(column: &Bound<'_, PyAny>) -> PyResult<u64> {
     }
 }
 
+/// The nulls among the elements of a column of arrays: of pyarrow, or of polars.
+fn nulls_within(column: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let py = column.py();
+    if let Some(of) = column.getattr_opt(intern!(py, "type"))?
+        && of.getattr_opt(intern!(py, "value_type"))?.is_some()
+        && column.hasattr(intern!(py, "flatten"))?
+    {
+        return count_nulls(&column.call_method0(intern!(py, "flatten"))?);
+    }
+    match column.getattr_opt(intern!(py, "dtype"))? {
+        Some(of) if of.hasattr(intern!(py, "inner"))? => {
+            count_nulls(&column.call_method0(intern!(py, "explode"))?)
+        }
+        _ => Ok(0),
+    }
+}
+
 fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let array = given.py().import("numpy")?.call_method1("asarray", (given,))?;
+    let is_list = given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>();
+    let array = match is_list {
+        true => given.py().import("lanecast._api")?.call_method1("_of_integers", (given, array))?,
+        false => array,
+    };
     let array: Bound<'py, PyUntypedArray> = array.cast_into()?;
     // (NumPy makes an array of one object of anything that it does not know.)
     if array.ndim() == 0 && array.dtype().kind() == b'O' {

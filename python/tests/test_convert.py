@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,3 +152,41 @@ def test_a_cluster_makes_the_bytes_of_one_process(tmp_path: Path) -> None:
             assert killed
     assert contents(tmp_path / "one") == contents(tmp_path / "many")
     assert made.files == one.files and made.max_rel_error == one.max_rel_error
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_takes_the_options_of_one_process(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    import lanecast.dask
+
+    checkpoint(tmp_path / "src", 3, rows=64)
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster:
+        with distributed.Client(cluster) as client:
+
+            def convert(src: str, dst: str, **options: Any) -> Any:
+                return lanecast.dask.convert(tmp_path / src, tmp_path / dst, client=client, **options)
+
+            file = sorted((tmp_path / "src").glob("*.safetensors"))[0].name
+            for options in ({}, {"force": True}):
+                made = convert(f"src/{file}", "one.safetensors", to="bf16", **options)
+                assert len(made.files) == 1 and (tmp_path / "one.safetensors").exists()
+            for options in ({}, {}, {"resume": True}, {"dry_run": True}):
+                assert len(convert("src", "dst", to="bf16", **options).files) == 3
+            with pytest.raises(lanecast.ConvertError, match="made by another plan") as caught:
+                convert("src", "dst", to="f16")
+            assert caught.value.kind == "refused"
+            convert("src", "dst", to="f16", force=True)
+            lanecast.convert(tmp_path / "src", tmp_path / "alone", to="f16")
+            assert contents(tmp_path / "dst") == contents(tmp_path / "alone")
+            with pytest.raises(lanecast.Cancelled, match="after 1 of 3 files"):
+                convert("src", "stopped", to="f16", progress=lambda done, files: False)
+            convert("src", "stopped", to="f16", resume=True)
+            assert contents(tmp_path / "stopped") == contents(tmp_path / "alone")
+
+
+def test_without_a_python_there_is_no_program(tmp_path: Path) -> None:
+    """The program runs in a process of its own, by the Python of this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", "")
+        with pytest.raises(lanecast.ConvertError, match="sys.executable, its Python, is ''"):
+            lanecast.inspect(tmp_path)

@@ -229,6 +229,39 @@ def test_columns_and_tables_with_nulls():
             lanecast.astype(x, "uint8")
     for x in plain:
         assert lanecast.astype(x, "uint8").tolist() == [[1, 3], [2, 4]], type(x)
+    # Columns of arrays, and lists of columns.
+    rows = [pa.array([[1, 2], [3, None]], pa.list_(pa.int64(), 2)), [pa.array([1, 2]), pa.array([1, None])]]
+    if "pl" in locals():
+        rows.append(pl.Series([[1, None], [3, 4]], dtype=pl.Array(pl.Int64, 2)))
+        whole = pl.Series([[1, 2], [3, 4]], dtype=pl.Array(pl.Int64, 2))
+        assert lanecast.astype(whole, "int8").tolist() == [[1, 2], [3, 4]]
+    for x in rows:
+        with pytest.raises(ValueError, match="x has 1 null"):
+            lanecast.astype(x, "int8")
+    assert lanecast.astype(pa.array([True, False]), "int8").tolist() == [1, 0]
+    with pytest.raises(TypeError, match="cannot cast an array of object"):
+        lanecast.astype(pa.array([[1, 2], [3]]), "int8")
+    empty = pa.chunked_array([pa.array([1.0, 2.0])[1:1], pa.array([3.0])])
+    assert lanecast.masked(empty, "int8")[0].tolist() == [3]
+
+
+def test_lists_of_large_integers_are_exact():
+    for x in ([1, 2**63 + 1], (2**53 + 1, 2**63), [[1, 2], [3, 2**64 - 1]], [np.uint64(2**63 + 1), 5]):
+        expected = np.array(x, np.uint64)
+        assert (lanecast.astype(x, "uint64") == expected).all()
+        assert (lanecast.astype(x, "uint64", casting="same_value") == expected).all()
+    with pytest.raises(TypeError, match="which no dtype holds together"):
+        lanecast.astype([2**63, -1], "int64")
+    assert lanecast.astype([1.5, 1e300], "float64").tolist() == [1.5, 1e300]
+    assert lanecast.astype([1e300, 2], "float64").tolist() == [1e300, 2]
+
+
+def test_shapes_may_be_arrays():
+    assert lanecast.Scaling.mx().scale_shape(np.array([4, 64])) == (4, 2)
+    assert lanecast.PackedArray(b"ab", "int4", np.array([2, 2])).shape == (2, 2)
+    assert lanecast.PackedArray(memoryview(b"ab"), "int4").shape == lanecast.PackedArray(bytearray(b"ab"), "int4").shape == (4,)
+    with pytest.raises(ValueError, match="data has dtype float32"):
+        lanecast.PackedArray(memoryview(np.ones(2, "f4")), "int4")
 
 
 def test_can_cast_knows_byte_orders():

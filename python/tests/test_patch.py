@@ -529,3 +529,34 @@ def test_the_benchmark_finds_what_is_slow(capsys):
     # Left to NumPy's own loop they are fast enough.
     assert _bench.sweep(**how, shapes=[(1024, 4, 1)]) == 0
     assert "FAILED" not in capsys.readouterr().out
+
+
+def test_filters_of_warnings_are_not_touched():
+    """Threads that patch leave the filters as they are, and another thread loses no warning meanwhile."""
+    before, done, lost = list(warnings.filters), threading.Event(), []
+
+    def warn():
+        while not done.is_set():
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                warnings.warn("x")
+            lost.extend([None] * (len(caught) != 1))
+
+    def patch():
+        for _ in range(5):
+            lanecast.patch()
+            lanecast.unpatch()
+
+    warner = threading.Thread(target=warn)
+    warner.start()
+    patch()
+    done.set()
+    warner.join()
+    assert not lost
+    patchers = [threading.Thread(target=patch) for _ in range(4)]
+    for thread in patchers:
+        thread.start()
+    for thread in patchers:
+        thread.join()
+    lanecast.unpatch()
+    assert warnings.filters == before

@@ -403,6 +403,17 @@ def test_torch():
     assert (lanecast.dequantize(given[0], scales.view(torch.float8_e8m0fnu), "mx", "float32") == made.dequantize()).all()
 
 
+def test_scalings_are_what_they_say():
+    assert lanecast.Scaling.per_tensor("float32") == lanecast.Scaling.per_tensor(np.float32)
+    swizzled = lanecast.Scaling.nvfp4(layout="swizzle_32x4x4")
+    made = lanecast.quantize(np.ones((64, 128), np.float32), "float4_e2m1fn", swizzled, packed=True)
+    assert swizzled.scale_shape((64, 128)) == made.scales.shape == (1024,)
+    turned = lanecast.Scaling.nvfp4(layout="column_major")
+    assert turned.scale_shape((64, 128)) == (64, 8)
+    given = lanecast.Quantized(made.codes, made.scales, lanecast.Scaling.nvfp4(tensor_scale="compute"))
+    assert given.tensor_scale is None and "Quantized(" in repr(given)
+
+
 def test_arguments_that_another_call_takes():
     """An error names what this call takes, not what its kin do."""
     x = np.ones((2, 32), np.float32)

@@ -71,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
     path = os.path.abspath(first)
     if os.path.isdir(path) or path.endswith(".pyc") or (os.path.isfile(path) and zipfile.is_zipfile(path)):
         _first_place(path)
-        runpy.run_path(first, run_name="__main__")
+        runpy.run_path(path, run_name="__main__")
         return 0
     _first_place(os.path.dirname(path))
     # (A pipe is read once.)

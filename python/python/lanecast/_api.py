@@ -109,10 +109,24 @@ def _flag(name: str, value: Any) -> None:
         raise TypeError(f"{name} is {value!r}; it must be True or False")
 
 
+def _of_integers(given: Any, array: Array) -> Array:
+    """The array that NumPy has made of a list, but exact if that is of integers: it makes float64 of those that are below 0
+    and those that are above int64 together, and of the latter beside small ones."""
+    if array.dtype != np.float64 or not (np.abs(array) >= 2.0**63).any():
+        return array
+    objects = np.asarray(given, dtype=object)
+    if not all(isinstance(x, (int, np.integer)) for x in objects.reshape(-1)):
+        return array
+    if min(objects.reshape(-1)) < 0:
+        raise TypeError("x has integers below 0 and above 2**63 - 1, which no dtype holds together; float64 rounds them")
+    return objects.astype(np.uint64)
+
+
 def _extents(name: str, given: Any) -> tuple[int, ...]:
     """Lengths along dimensions: an integer, or a sequence of them."""
     try:
-        parts = (given,) if hasattr(given, "__index__") else tuple(given)
+        # (Arrays have __index__, whatever their shape is.)
+        parts = tuple(given) if getattr(given, "ndim", 0) or not hasattr(given, "__index__") else (given,)
         extents = tuple(operator.index(part) for part in parts)
     except TypeError:
         raise TypeError(f"{name} is {given!r}; it must be an integer, or a sequence of them") from None
@@ -220,6 +234,9 @@ def _from_arrow(x: Any) -> tuple[Any, Array | None]:
     else:
         is_stream = hasattr(x, "__arrow_c_stream__") and not hasattr(x, "__arrow_c_array__")
         array = pa.chunked_array(x) if is_stream else pa.array(x)
+    if isinstance(array, pa.ChunkedArray):
+        # (Empty chunks that came by a stream may have no buffers.)
+        array = pa.chunked_array([chunk for chunk in array.chunks if len(chunk)], type=array.type)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_struct(array.type):
@@ -418,6 +435,7 @@ def dtypes() -> dict[str, np.dtype[Any] | None]:
 
 def parse(texts: Any, dtype: Any, **options: Any) -> Array:
     """Read texts as numbers, each rounded once from its decimal digits: a list, or an array of str or StringDType.
+    Integers that do not fit are errors. (Of floats, options say what becomes of them, as in astype.)
 
     >>> import lanecast
     >>> lanecast.parse(["0.1", "-1e9", "nan"], "float16")
@@ -440,7 +458,8 @@ def parse(texts: Any, dtype: Any, **options: Any) -> Array:
 
 def format(x: Any, *, scientific: bool = False) -> Array:
     """Write each element as the shortest text that reads as that element again: an array of str, of the shape of x.
-    (Inf of float8 does with saturate=False. It becomes the largest value otherwise, as in every cast.)
+    (Inf of float8 does with saturate=False. It becomes the largest value otherwise, as in every cast. The least float8_e8m0fnu
+    does with saturate=True, the default.)
 
     >>> import lanecast, numpy as np
     >>> lanecast.format(np.float16([1 / 3, 65504]))
@@ -484,7 +503,9 @@ class PackedArray:
         _flag("high_first", high_first)
         self.dtype: str = facts["name"]
         self.high_first = bool(high_first)
-        buffer = np.asarray(data) if hasattr(data, "__array__") else np.frombuffer(data, np.uint8)
+        buffer = np.asarray(data if hasattr(data, "__array__") else memoryview(data))
+        if buffer.dtype.char in "cSb":
+            buffer = np.frombuffer(data, np.uint8)
         if buffer.dtype != np.uint8:
             raise ValueError(f"data has dtype {buffer.dtype}; needed is uint8")
         if shape is None:

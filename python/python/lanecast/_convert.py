@@ -136,7 +136,13 @@ def _usage(said: str) -> str:
 def _run(words: list[str], progress: Callable[[int, int, str], object] | None = None) -> tuple[int, Any, str]:
     # A process of its own: Ctrl-C, and whatever else ends it, is not this one's.
     # (-P: modules of the working directory are not for it.)
-    command = [sys.executable, "-P", "-c", "import sys; from lanecast._convert import main; sys.exit(main())", *words]
+    # (This package is that of the process, wherever it was found.)
+    place = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from lanecast._convert import main; sys.exit(main())"
+    if not sys.executable:
+        message = f"the program runs in a process of its own, and sys.executable, its Python, is {sys.executable!r}"
+        raise ConvertError("system", None, message, None, None)
+    command = [sys.executable, "-P", "-c", code, place, *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
         assert process.stdout is not None
         listener = _Listener(process, progress)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -153,9 +152,7 @@ def _positive(threads: Any) -> int:
 
 def _apply(config: tuple[bool, int, bool]) -> None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            _lanecast.patch(*config)
+        _lanecast.patch(*config)
     except (RuntimeError, AttributeError, ImportError) as error:
         versions = f"NumPy {np.__version__}, ml_dtypes {ml_dtypes.__version__}"
         raise PatchError(f"nothing was patched: {error} ({versions})") from None
@@ -184,7 +181,8 @@ def is_patched() -> bool:
 
 @contextmanager
 def patched(*, exact: bool = True, threads: int | None = 1, numpy: bool = True) -> Iterator[PatchInfo]:
-    """patch() for a block of code; what was before it is restored, by which patches can be nested.
+    """patch() for a block of code; what was before it is restored, by which patches can be nested. It holds for the whole
+    process, as patch() does: blocks of several threads must not overlap.
 
     >>> import lanecast
     >>> with lanecast.patched():

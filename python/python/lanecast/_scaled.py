@@ -56,6 +56,8 @@ class Scaling:
         if self.block is not None:
             object.__setattr__(self, "block", _extents("block", self.block))
         _flag("tensor_scale_divides", self.tensor_scale_divides)
+        # (By its name, so that equal scalings are equal.)
+        object.__setattr__(self, "scale_dtype", _lanecast.facts(self.scale_dtype)["name"])
 
     @classmethod
     def per_tensor(cls, scale_dtype: Any = "float32", **fields: Any) -> Scaling:
@@ -145,7 +147,8 @@ class Quantized:
     def tensor_scale(self) -> float | None:
         """The factor of the whole tensor, if there is one."""
         value = self.scaling.tensor_scale
-        return None if value is None else float(value)
+        # (One that was to be found is not known of codes and scales that were given.)
+        return None if value is None or isinstance(value, str) else float(value)
 
     @property
     def nbytes(self) -> int:

@@ -72,6 +72,8 @@ class _Named(ZDType[Any, Any], HasItemSize):  # type: ignore[misc, unused-ignore
             raise ValueError(f"{data!r} is no {self.name}")
         if facts["kind"] != "int" and (np.isnan(value) and not facts["has_nan"] or np.isinf(value) and not facts["has_inf"]):
             raise ValueError(f"{data!r} is no {self.name}")
+        if facts["kind"] != "int" and np.isfinite(value) and not facts["min"] <= value <= facts["max"]:
+            raise ValueError(f"{data!r} is out of the range of {self.name}, {facts['min']} to {facts['max']}")
         return self.to_native_dtype().type(int(data) if facts["kind"] == "int" else value)
 
     def default_scalar(self) -> Any:

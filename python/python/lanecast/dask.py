@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path as FilePath
 from typing import Any
 
-from lanecast._convert import ConvertReport, Path, _report, _run, _words
+from lanecast._convert import ConvertError, ConvertReport, Path, _report, _run, _words
 from lanecast._convert import convert as _convert
+from lanecast._lanecast import Cancelled
 
 __all__ = ["convert"]
 
 
-def _shard(src: str, dst: str, to: str, rank: int, of: int, options: dict[str, Any]) -> ConvertReport:
-    # With as many ranks as files, each has one.
-    return _convert(src, dst, to=to, rank=rank, of=of, **options)
+def _shard(
+    src: str, dst: str, to: str, ranks: dict[str, Any], options: dict[str, Any]
+) -> ConvertReport | ConvertError:
+    # (With as many ranks as files, each has one.)
+    try:
+        return _convert(src, dst, to=to, **ranks, **options)
+    except ConvertError as error:
+        # What is refused is not tried again.
+        if error.kind in ("refused", "usage", "limit"):
+            return error
+        raise
+
+
+def _begin_anew(dst: str) -> None:
+    """Removes what an earlier conversion has made: the files of its record, its indexes and its states."""
+    place = FilePath(dst)
+    record = place / "lanecast.json"
+    if not record.is_file():
+        return
+    for file in json.loads(record.read_bytes()).get("files", []):
+        if os.path.basename(file["name"]) == file["name"]:
+            (place / file["name"]).unlink(missing_ok=True)
+    for index in place.glob("*.safetensors.index*.json"):
+        index.unlink()
+    shutil.rmtree(place / ".lanecast", ignore_errors=True)
+    # (By which tasks know the directory for one that is being made.)
+    (place / ".lanecast").mkdir(exist_ok=True)
+    record.unlink()
 
 
 def convert(
@@ -31,7 +60,8 @@ def convert(
     """:func:`lanecast.convert` on a cluster, whose workers share ``src`` and ``dst``; in a cluster of its own if there is none.
 
     A task makes one file of the result, and can be run again: one whose worker is lost goes to another, and files that are complete
-    are not made twice. The bytes are those of one process. ``progress`` is called with the files that are done, and all files.
+    are not made twice. The bytes are those of one process. ``progress`` is called with the files that are done, and all files;
+    False ends it.
     """
     try:
         distributed: Any = import_module("distributed")
@@ -42,18 +72,41 @@ def convert(
             return convert(src, dst, to=to, client=own, progress=progress, retries=retries, **options)
     src, dst = os.path.abspath(src), os.path.abspath(dst)
     # What is refused is refused here, before there are tasks.
-    plan = _report(_run(["convert", src, dst, f"--to={to}", "--json", "--dry-run", *_words(options)])[1])
+    force, resume = bool(options.pop("force", False)), options.pop("resume", None)
+    dry = bool(options.pop("dry_run", False))
+    begin: dict[str, Any] = {"force": True} if force else {"resume": resume}
+    plan = _report(_run(["convert", src, dst, f"--to={to}", "--json", "--dry-run", *_words(options | begin)])[1])
+    if dry:
+        return plan
     files = len(plan.files)
     # The tasks have begun the directory, or a run before them: what they may not replace is for each of them to say.
     limits = {name: options.pop(name) for name in ("max_abs_error", "max_rel_error", "fail_on") if name in options}
-    tasks = [
-        client.submit(_shard, src, dst, to, rank, files, options, retries=retries, pure=False) for rank in range(files)
-    ]
-    done = 0
+    finish = {**options, **limits, "resume": resume or True}
+    if os.path.isdir(src):
+        if force:
+            _begin_anew(dst)
+        elif os.path.isfile(os.path.join(dst, "lanecast.json")):
+            # It is complete already, by this plan or by another one, which is refused.
+            return _convert(src, dst, to=to, **finish)
+        ranks: list[dict[str, Any]] = [{"rank": rank, "of": files} for rank in range(files)]
+        each = options if resume is None else {**options, "resume": resume}
+    else:
+        # One file has no ranks, and nothing is left to be done when it is there.
+        ranks = [{}]
+        each = {**options, **limits, "force": force}
+    tasks = [client.submit(_shard, src, dst, to, rank, each, retries=retries, pure=False) for rank in ranks]
+    done, report = 0, plan
     for task in distributed.as_completed(tasks):
-        task.result()
+        found = task.result()
+        if isinstance(found, ConvertError):
+            client.cancel(tasks)
+            raise found
+        report = found
         done += 1
-        if progress:
-            progress(done, files)
+        if progress and progress(done, files) is False:
+            client.cancel(tasks)
+            raise Cancelled(f"progress returned False after {done} of {files} files")
+    if not os.path.isdir(src):
+        return report
     # Nothing is left to be made: this removes what lost workers have left, and reads the record.
-    return _convert(src, dst, to=to, resume=True, **options, **limits)
+    return _convert(src, dst, to=to, **finish)

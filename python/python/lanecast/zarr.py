@@ -66,7 +66,9 @@ def cast_array(
     x = np.asarray(arr)
     result, refused = _lanecast.cast_value(x, target_dtype, _ROUNDING[rounding_mode], out_of_range_mode, scalar_map_entries)
     if refused is not None:
-        raise _error(x.reshape(-1)[refused], _lanecast.facts(target_dtype))
+        # (A signaling NaN would warn.)
+        with np.errstate(all="ignore"):
+            raise _error(x.reshape(-1)[refused], _lanecast.facts(target_dtype))
     return result
 
 

@@ -3,10 +3,10 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::AtomicPtr;
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyWarning};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyList};
 
 pub(super) const REQUIRES_PYAPI: c_int = 1;
 pub(super) const RUNTIME_FLAGS: c_int = 1 | 2;
@@ -254,8 +254,22 @@ unsafe fn ask(
 }
 
 /// Runs a function without warnings: the originals of casts from complex to real warn when they choose a loop.
+///
+/// Filters are the process's, and `catch_warnings` saves and restores all of them, by which threads lose theirs. So a filter is put before them
+/// and taken away, between which no code of Python runs, nor therefore another thread.
 fn in_silence<T>(py: Python<'_>, run: impl FnOnce() -> T) -> PyResult<T> {
     let warnings = py.import("warnings")?;
+    let flags = py.import("sys")?.getattr("flags")?;
+    let is_of_context =
+        flags.getattr("context_aware_warnings").is_ok_and(|flag| flag.is_truthy().unwrap_or(false));
+    if let (false, Ok(filters)) = (is_of_context, warnings.getattr("filters")?.cast_into::<PyList>()) {
+        let nothing = py.None();
+        let ignore = ("ignore", &nothing, py.get_type::<PyWarning>(), &nothing, 0).into_pyobject(py)?;
+        filters.insert(0, &ignore)?;
+        let done = run();
+        filters.del_item(0)?;
+        return Ok(done);
+    }
     let silence = warnings.call_method0("catch_warnings")?;
     silence.call_method0("__enter__")?;
     let done = warnings.call_method1("simplefilter", ("ignore",)).map(|_| run());
