@@ -80,7 +80,7 @@ def convert(
         return plan
     files = len(plan.files)
     # The tasks have begun the directory, or a run before them: what they may not replace is for each of them to say.
-    limits = {name: options.pop(name) for name in ("max_abs_error", "max_rel_error", "fail_on") if name in options}
+    limits: dict[str, Any] = {name: options.pop(name) for name in ("max_abs_error", "max_rel_error", "fail_on") if name in options}
     finish = {**options, **limits, "resume": resume or True}
     if os.path.isdir(src):
         if force:
