@@ -11,7 +11,7 @@ use crate::checkpoint::Checkpoint;
 use crate::defaults;
 use crate::header::byte_len;
 use crate::layout::Layout;
-use crate::plan::{Input, Output, Plan};
+use crate::plan::{Input, Job, Output, Plan};
 
 /// The names of modules that could be quantised and are not.
 fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
@@ -62,9 +62,11 @@ fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// The names of the weights that are quantised in the result.
+/// The names of the weights that are quantised in the result, of those, too, that stay what they were.
 fn quantised(plan: &Plan) -> impl Iterator<Item = &str> {
-    plan.jobs.iter().filter(|job| matches!(job.output, Output::Quantise(_))).map(|job| &job.name[..])
+    let is_there = |job: &&Job| plan.kept.get(&job.name) == Some(&"it has that layout");
+    let is_quantised = move |job: &&Job| matches!(job.output, Output::Quantise(_)) || is_there(job);
+    plan.jobs.iter().filter(is_quantised).map(|job| &job.name[..])
 }
 
 /// What compressed-tensors does not quantise. Its names are those of modules, which transformers may call otherwise than files do: so

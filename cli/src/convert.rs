@@ -547,12 +547,14 @@ fn is_there(dir: &Path, state: &State, how: Option<Resume>) -> Result<bool> {
     Ok(hex(&hash.finalize()) == state.sha256)
 }
 
-/// Removes temporary files that a killed run has left.
-fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
+/// Removes temporary files that a killed run has left. Of ranks those of tensors alone: another may be writing the small files now.
+fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path, is_rank: bool) -> Result<()> {
     let mut names: Vec<String> = plan.shards.iter().map(|shard| shard.name.clone()).collect();
-    names.extend(it.others.iter().chain(&it.below).map(|path| file_name(path)));
-    names.extend(config::index_name(it, plan).map(str::to_owned));
-    names.extend(["config.json", "hf_quant_config.json", RECORD].map(str::to_owned));
+    if !is_rank {
+        names.extend(it.others.iter().chain(&it.below).map(|path| file_name(path)));
+        names.extend(config::index_name(it, plan).map(str::to_owned));
+        names.extend(["config.json", "hf_quant_config.json", RECORD].map(str::to_owned));
+    }
     let mut places: BTreeSet<PathBuf> =
         it.below.iter().filter_map(|file| Some(dir.join(file.parent()?))).collect();
     places.extend([dir.to_owned(), dir.join(STATES)]);
@@ -657,7 +659,7 @@ fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan) -> Result<Vec<State>> {
     }
     // (Not if there are other ranks, which may be writing temporary files now.)
     if args.rank.is_none() {
-        sweep(it, plan, dir)?;
+        sweep(it, plan, dir, false)?;
     }
     let _ = fs::remove_file(dir.join(RECORD));
     Ok(ready)
@@ -681,7 +683,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)?
     {
         // The run may have been killed just after it wrote the record, or another rank may have been killed.
-        sweep(&it, &plan, &args.dst)?;
+        sweep(&it, &plan, &args.dst, args.rank.is_some())?;
         beside(&it, &plan, &args.dst)?;
         let _ = fs::remove_dir_all(args.dst.join(STATES));
         headline(args, &plan)?;

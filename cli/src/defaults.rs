@@ -10,7 +10,7 @@ const PARTS: [&str; 5] = ["embed", "lm_head", "router", "visual", "vision"];
 const LATER_PARTS: [&str; 2] = ["norm", "conv"];
 /// Modules, which are the last component before `weight`: routers, embeddings that do not say so, heads, and parts of DeepSeek's that
 /// engines keep as floats.
-const MODULES: [&str; 16] = [
+const MODULES: [&str; 15] = [
     "gate",
     "shared_expert_gate",
     "wte",
@@ -26,7 +26,6 @@ const MODULES: [&str; 16] = [
     "lm_loss",
     "eh_proj",
     "weights_proj",
-    "segment_emb",
 ];
 /// Whole names of last layers, where others have modules of that name in every layer.
 const LAST: [&str; 4] =

@@ -13,6 +13,8 @@ use serde_json::Value;
 use crate::checkpoint::{Checkpoint, Name, Tensor};
 use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
+use crate::out::count;
+use crate::packed;
 
 /// How quantised weights are stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -175,6 +177,8 @@ pub(crate) struct Weight {
     pub(crate) zero_points: Option<Name>,
     /// The zero points are stored less one, as GPTQ's first version has them.
     pub(crate) is_less_one: bool,
+    /// Of GPTQ with act-order: says to which group each input belongs. `format` has a scale for every input then.
+    pub(crate) group_of_input: Option<Name>,
     pub(crate) format: Format,
     /// It is transposed when it is dequantised.
     pub(crate) transposed: bool,
@@ -379,7 +383,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
             continue;
         }
         let (module, last) = split(&tensor.name);
-        let role = if last == "scaled_fp8" || MARKERS.contains(&last) {
+        let role = if ["scaled_fp8", "comfy_quant"].contains(&last) || scaled && MARKERS.contains(&last) {
             Role::Marker
         } else if scaled && (ACTIVATIONS.contains(&last) || CACHES.contains(&last)) {
             Role::ActivationScale
@@ -603,23 +607,25 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     let claim = |key: &str| it.claims().and_then(|claim| claim.get(key));
     let other = |what: String| {
         Failure::refused(what)
-            .help("of 4 bits are read, in the formats gptq, gptq_v2, and gemm of AWQ")
+            .help("GPTQ of 2, 4 and 8 bits is read, in the formats gptq and gptq_v2, and AWQ of 4 bits in the format gemm")
             .option(copy())
     };
-    if let Some(bits) = claim("bits").and_then(Value::as_u64).filter(|&bits| bits != 4) {
-        return Err(other(format!("codes of {bits} bits, as config.json says")));
-    }
     for (key, known) in [("version", &["gemm"][..]), ("checkpoint_format", &["gptq", "gptq_v2"])] {
         let format = claim(key).and_then(Value::as_str).unwrap_or(known[0]).to_lowercase();
         if !known.contains(&&format[..]) {
             return Err(other(format!("config.json says {key} {format}")));
         }
     }
+    let claimed = claim("bits").and_then(Value::as_u64);
+    if let Some(bits) = claimed.filter(|bits| !matches!(bits, 2 | 4 | 8)) {
+        return Err(other(format!("codes of {bits} bits, as config.json says")));
+    }
     let misfit = || {
         let of = |it: &Tensor| format!("{} {:?}", it.dtype, it.shape);
-        let what = format!("codes are {}, scales {}, zero points {}", of(codes), of(scales), of(zeros));
+        let bits = claimed.map_or(String::new(), |bits| format!(" (of {bits} bits, as config.json says)"));
+        let what = format!("codes{bits} are {}, scales {}, zero points {}", of(codes), of(scales), of(zeros));
         Failure::refused(what)
-            .help("of K inputs and N outputs fit I32 [K / 8, N] (GPTQ) or [K, N / 8] (AWQ), F16 [K / group, N], I32 [K / group, N / 8]; N is a multiple of 32")
+            .help("of 4 bits, K inputs and N outputs fit I32 [K / 8, N] (GPTQ) or [K, N / 8] (AWQ), F16 [K / group, N], I32 [K / group, N / 8]; N is a multiple of 32")
             .option(copy())
     };
     let (&[rows, words], &[groups, outputs], &[zero_groups, zero_words]) =
@@ -627,34 +633,49 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     else {
         return Err(misfit());
     };
+    let of_number = outputs.checked_div(zero_words).filter(|&n| n > 0 && n * zero_words == outputs);
+    let bits = of_number.map(|n| 32 / n);
+    if claimed.is_some_and(|claimed| bits.is_some_and(|bits| bits as u64 != claimed)) {
+        return Err(misfit());
+    }
+    let (elem, of_number) = match of_number {
+        Some(16) => (DType::U2, 16),
+        Some(8) => (DType::U4, 8),
+        Some(4) => (DType::U8, 4),
+        _ => return Err(misfit()),
+    };
     let (layout, inputs) = match words {
-        _ if words == outputs => (Layout::Gptq, rows.saturating_mul(8)),
-        _ if words.saturating_mul(8) == outputs => (Layout::Awq, rows),
+        _ if words == outputs => (Layout::Gptq, rows.saturating_mul(of_number)),
+        _ if words == zero_words && of_number == 8 => (Layout::Awq, rows),
         _ => return Err(misfit()),
     };
     let dtype =
         dtypes::of(scales.dtype).filter(|dtype| matches!(dtype, DType::F16 | DType::BF16 | DType::F32));
+    let order = it.get(&format!("{module}g_idx"));
     let fits = (codes.dtype, zeros.dtype) == (Dtype::I32, Dtype::I32)
-        && (zero_groups, zero_words.saturating_mul(8)) == (groups, outputs)
-        && outputs > 0
+        && zero_groups == groups
         && outputs.is_multiple_of(32)
         && groups > 0
-        && inputs.is_multiple_of(groups);
+        && (inputs.is_multiple_of(groups) || order.is_some());
     let (true, Some(dtype)) = (fits, dtype) else { return Err(misfit()) };
-    let group = inputs / groups;
-    let order = it.get(&format!("{module}g_idx"));
+    let mut group = inputs / groups;
+    let mut group_of_input = None;
     if let Some(order) = order {
-        let bytes = it.small(order)?;
-        let of: Vec<i32> = bytes.as_chunks().0.iter().map(|&x| i32::from_le_bytes(x)).collect();
-        let in_order = order.dtype == Dtype::I32
-            && of.len() == inputs
-            && of.iter().enumerate().all(|(i, &of)| usize::try_from(of) == Ok(i / group));
-        if !in_order {
+        let of = packed::order(it, order)?;
+        if order.dtype != Dtype::I32 || of.len() != inputs || of.iter().any(|&of| of as usize >= groups) {
             let what = format!(
-                "{}: its inputs are in another order than their groups (act-order, desc_act)",
-                order.name
+                "{}, {} {:?}, does not say to which of {} each of {inputs} inputs belongs",
+                order.name,
+                order.dtype,
+                order.shape,
+                count(groups as u64, "group")
             );
-            return Err(Failure::not_there(what).option(copy()));
+            return Err(Failure::refused(what).option(copy()));
+        }
+        // (Groups that do not lie side by side, as of act-order: every input gets the scales of its own.)
+        if !inputs.is_multiple_of(groups) || of.iter().enumerate().any(|(i, &of)| of as usize != i / group) {
+            group_of_input = Some(order.name.clone());
+            group = 1;
         }
     }
     Ok(Weight {
@@ -667,8 +688,9 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         zero_points: Some(zeros.name.clone()),
         is_less_one: layout == Layout::Gptq
             && claim("checkpoint_format").and_then(Value::as_str) != Some("gptq_v2"),
+        group_of_input,
         format: Format {
-            elem: DType::U4,
+            elem,
             scaling: Scaling::blocks(&[group, 1], dtype),
             packing: Packing::LowFirst,
             is_biased: false,
@@ -720,6 +742,7 @@ fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
         global: None,
         zero_points: None,
         is_less_one: false,
+        group_of_input: None,
         format: Format {
             elem: DType::F4E2M1,
             scaling: Scaling::mx(),
@@ -970,6 +993,7 @@ fn scaled(
         global: global.map(|global| global.name.clone()),
         zero_points: None,
         is_less_one: false,
+        group_of_input: None,
         format: Format { elem, scaling, packing, is_biased: layout.is_packed(), block_rows, block_cols },
         transposed: false,
         others,

@@ -1,4 +1,4 @@
-//! Integers that other packages pack into numbers of 32 bits: compressed-tensors' zero points, and AWQ's and GPTQ's weights of 4 bits.
+//! Integers that other packages pack into numbers of 32 bits: compressed-tensors' zero points, and AWQ's and GPTQ's weights.
 
 use super::tile::{Matrices, Tile, read_columns};
 use crate::checkpoint::{Checkpoint, Tensor};
@@ -41,8 +41,45 @@ fn in_order(word: [u8; 4]) -> [u8; 4] {
     [a & 0xF | c << 4, a >> 4 | c & 0xF0, b & 0xF | d << 4, b >> 4 | d & 0xF0]
 }
 
-/// Reads some columns of all rows of a weight of AWQ or GPTQ, which are inputs by outputs: codes and zero points as elements of 4 bits, two in a
-/// byte. `tile` counts columns in groups of 32. Returns the shape of the codes.
+/// The group of every input, as GPTQ's g_idx says.
+pub(crate) fn order(it: &Checkpoint, order: &Tensor) -> Result<Vec<u32>> {
+    Ok(it.small(order)?.as_chunks().0.iter().map(|&group| u32::from_le_bytes(group)).collect())
+}
+
+/// Appends the codes of rows of GPTQ, of which a number has one column. Elements of a row lie side by side afterwards.
+fn rows_of_numbers<const BITS: usize>(numbers: &[[u8; 4]], out: &mut Vec<u8>) {
+    for first in (0..32).step_by(BITS) {
+        let code = |number: [u8; 4]| u32::from_le_bytes(number) >> first & ((1 << BITS) - 1);
+        // (Of the columns that share a byte the first is in its lowest bits.)
+        let byte = |columns: &[[u8; 4]]| {
+            columns.iter().rev().fold(0, |byte, &number| byte << BITS | code(number)) as u8
+        };
+        out.extend(numbers.chunks_exact(8 / BITS).map(byte));
+    }
+}
+
+/// Adds one to each element of a byte. The largest becomes 0.
+const fn one_more(byte: u8, bits: usize) -> u8 {
+    let ones = match bits {
+        2 => 0x55,
+        4 => 0x11,
+        _ => 1,
+    };
+    // (The highest bit of each takes no carry to the next.)
+    let high = ones << (bits - 1);
+    ((byte & !high) + ones) ^ (byte & high)
+}
+
+/// Replaces the lines of groups by those of every input: that of its group.
+fn spread(lines: &mut Vec<u8>, groups: usize, order: &[u32]) {
+    let each = lines.len() / groups;
+    let mut all = Vec::with_capacity(each * order.len());
+    order.iter().for_each(|&group| all.extend_from_slice(&lines[group as usize * each..][..each]));
+    *lines = all;
+}
+
+/// Reads some columns of all rows of a weight of AWQ or GPTQ, which are inputs by outputs: codes and zero points as packed elements.
+/// `tile` counts columns in groups of 32. Returns the shape of the codes.
 pub(crate) fn columns(
     it: &Checkpoint,
     (weight, codes, scales): (&Weight, &Tensor, &Tensor),
@@ -51,22 +88,23 @@ pub(crate) fn columns(
     [buffer, scale_buffer, zero_buffer]: [&mut Vec<u8>; 3],
 ) -> Result<[usize; 2]> {
     let Matrices { rows, columns, .. } = Matrices::of(&weight.shape);
-    let groups = rows / weight.format.block_rows as u64;
+    let bits = weight.format.elem.bits() as usize;
+    let of_number = 32 / bits as u64;
+    let groups = Matrices::of(&scales.shape).rows;
     let part = |units: u64| Tile { first: tile.first * 32 / units, count: tile.count * 32 / units, ..*tile };
     let some = tile.count as usize * 32;
     let mut words = Vec::new();
     buffer.clear();
     if weight.layout == Layout::Awq {
-        read_columns(it, codes, (rows, columns / 8, 4), &part(8), lines, &mut words)?;
+        read_columns(it, codes, (rows, columns / of_number, 4), &part(of_number), lines, &mut words)?;
         buffer.extend(words.as_chunks::<4>().0.iter().flat_map(|&word| in_order(word)));
     } else {
-        // (A number has eight rows of one column.)
-        read_columns(it, codes, (rows / 8, columns, 4), &part(1), lines, &mut words)?;
-        for words in words.chunks_exact(some * 4) {
-            for row in 0..8 {
-                let code = |word: &[u8; 4]| word[row / 2] >> (4 * (row % 2)) & 0xF;
-                let pairs = words.as_chunks::<4>().0.as_chunks::<2>().0;
-                buffer.extend(pairs.iter().map(|[low, high]| code(low) | code(high) << 4));
+        read_columns(it, codes, (rows / of_number, columns, 4), &part(1), lines, &mut words)?;
+        for numbers in words.as_chunks::<4>().0.chunks_exact(some) {
+            match bits {
+                2 => rows_of_numbers::<2>(numbers, buffer),
+                4 => rows_of_numbers::<4>(numbers, buffer),
+                _ => rows_of_numbers::<8>(numbers, buffer),
             }
         }
     }
@@ -74,15 +112,17 @@ pub(crate) fn columns(
     read_columns(it, scales, (groups, columns, size), &part(1), lines, scale_buffer)?;
     zero_buffer.clear();
     if let Some(name) = &weight.zero_points {
-        read_columns(it, &it.tensors[name], (groups, columns / 8, 4), &part(8), lines, &mut words)?;
+        let zeros = &it.tensors[name];
+        read_columns(it, zeros, (groups, columns / of_number, 4), &part(of_number), lines, &mut words)?;
         for &word in words.as_chunks::<4>().0 {
             let word = if weight.layout == Layout::Awq { in_order(word) } else { word };
-            zero_buffer.extend(word.map(|byte| match weight.is_less_one {
-                // (One is added to each of the two, and 15 becomes 0.)
-                true => (byte & 0xF0).wrapping_add(0x10) | (byte & 0xF).wrapping_add(1) & 0xF,
-                false => byte,
-            }));
+            zero_buffer.extend(if weight.is_less_one { word.map(|byte| one_more(byte, bits)) } else { word });
         }
+    }
+    if let Some(name) = &weight.group_of_input {
+        let order = order(it, &it.tensors[name])?;
+        spread(scale_buffer, groups as usize, &order);
+        spread(zero_buffer, groups as usize, &order);
     }
     Ok([rows as usize, some])
 }

@@ -1373,6 +1373,16 @@ fn configurations_name_the_modules_of_loaders() {
     let names = ["embed_out", "l.0.moe.gate", "lm_head", "visual.blocks.0.fc"];
     let expressions = ["re:.*lm_head.*", "re:.*router.*", "re:.*visual.*"];
     assert_eq!(ignore("fp8"), [&names[..], &expressions].concat());
+    // What is quantised already stays so, and is not named.
+    let whole = ["lm_head.weight", "l.0.moe.gate.weight", "l.0.gate_proj.weight"];
+    matrices(&at("whole"), &whole, "{}");
+    ok(
+        dir.path(),
+        "convert whole quantised --to fp8-channel --only *lm_head* --only *.gate.* --only *gate_proj* --quiet",
+    );
+    assert_eq!(ignore("quantised"), Vec::<String>::new());
+    ok(dir.path(), "convert quantised out --to fp8-channel --force --quiet");
+    assert_eq!(ignore("out"), Vec::<String>::new());
     // Those of the source stay.
     let path = at("fp8/config.json");
     let mut config = json_of(&path);
@@ -1460,6 +1470,18 @@ fn models_with_layers_of_their_own() {
     assert_eq!(json_of(&dir.path().join("e4m3/config.json"))["dtype"], "float32");
 }
 
+/// Tensors that are called as those beside codes are, where nothing is quantised.
+#[test]
+fn tensors_that_are_called_like_markers_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = ["g_idx", "a.weight_shape", "a.input_scale"]
+        .map(|name| (name.into(), Dtype::F32, vec![2], le(&[1.0, 2.0])))
+        .into();
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --quiet");
+    assert_eq!(read(&dir.path().join("b.safetensors")).len(), 3);
+}
+
 /// Scales of activations, as transformers' own float8 has them, and of caches are no weights.
 #[test]
 fn scales_of_activations_and_caches_are_dropped() {
@@ -1476,6 +1498,68 @@ fn scales_of_activations_and_caches_are_dropped() {
     write(&dir.path().join("a.safetensors"), &tensors, None);
     ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --quiet");
     assert_eq!(read(&dir.path().join("b.safetensors")).len(), 1);
+}
+
+/// GPTQ has codes of 2, 4 and 8 bits; with act-order inputs belong to groups that do not lie side by side, and the last may have fewer.
+#[test]
+fn gptq_is_read_of_every_width_and_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let (inputs, outputs) = (96, 64);
+    let mut random = Random(12);
+    for bits in [2, 4, 8] {
+        let (each, most) = (32 / bits, (1 << bits) - 1);
+        let mut codes =
+            |n: usize| -> Vec<u32> { random.floats(n).iter().map(|x| x.to_bits() >> 3 & most).collect() };
+        let side_by_side = |group: usize| (0..inputs).map(|i| (i / group) as u32).collect::<Vec<_>>();
+        let mut shuffled = side_by_side(24);
+        (0..inputs).for_each(|i| shuffled.swap(i, i * 29 % inputs));
+        for (groups, order) in
+            [(4, side_by_side(24)), (4, shuffled), (3, side_by_side(40)), (1, vec![0; inputs])]
+        {
+            let (codes, zeros) = (codes(inputs * outputs), codes(groups * outputs));
+            let scales: Vec<f32> = (0..zeros.len()).map(|i| 0.5 + (i % 61) as f32 / 64.0).collect();
+            let number = |each: &dyn Fn(usize) -> u32| {
+                (0..32 / bits).map(|i| each(i) << (i * bits)).sum::<u32>().to_le_bytes()
+            };
+            let down: Vec<u8> = (0..inputs / each * outputs)
+                .flat_map(|at| number(&|i| codes[(at / outputs * each + i) * outputs + at % outputs]))
+                .collect();
+            let less: Vec<u8> = (0..zeros.len() / each)
+                .flat_map(|at| number(&|i| zeros[at * each + i].wrapping_sub(1) & most))
+                .collect();
+            let tensors: Tensors = vec![
+                ("l.up_proj.qweight".into(), Dtype::I32, vec![inputs / each, outputs], down),
+                ("l.up_proj.qzeros".into(), Dtype::I32, vec![groups, outputs / each], less),
+                ("l.up_proj.scales".into(), Dtype::BF16, vec![groups, outputs], bf16s(&scales)),
+                (
+                    "l.up_proj.g_idx".into(),
+                    Dtype::I32,
+                    vec![inputs],
+                    order.iter().flat_map(|group| group.to_le_bytes()).collect(),
+                ),
+            ];
+            write(&src.join("model.safetensors"), &tensors, None);
+            let config = format!(r#"{{"quantization_config":{{"quant_method":"gptq","bits":{bits}}}}}"#);
+            fs::write(src.join("config.json"), config).unwrap();
+            for memory in ["1M", "64M"] {
+                ok(dir.path(), &format!("convert src out --to f32 --memory {memory} --force --quiet"));
+                let found = read(&dir.path().join("out/model.safetensors"));
+                let found = f32s(&found["l.up_proj.weight"].2);
+                for (i, x) in found.into_iter().enumerate() {
+                    let (output, input) = (i / inputs, i % inputs);
+                    let of = order[input] as usize * outputs + output;
+                    let expected = (codes[input * outputs + output] as f32 - zeros[of] as f32) * scales[of];
+                    assert_eq!(x, expected, "{bits} bits, {groups} groups, {output} {input}");
+                }
+            }
+            ok(dir.path(), "verify src out");
+            ok(dir.path(), "convert src fp8 --to fp8-channel --force --quiet");
+            ok(dir.path(), "verify src fp8 --max-rms-error 0.04");
+            ok(dir.path(), "inspect src --stats --json");
+        }
+    }
 }
 
 /// AWQ and GPTQ pack eight columns or eight rows of a transposed weight to a number; zero points are beside the scales, GPTQ's first ones less one.
@@ -1521,16 +1605,16 @@ fn awq_and_gptq_are_read() {
     let awq = tensors((vec![inputs, outputs / 8], along(&codes, AWQ)), along(&zeros, AWQ), None);
     let gptq =
         |zeros: &[u32]| tensors((vec![inputs / 8, outputs], down.clone()), along(zeros, PLAIN), Some(&order));
-    let method = |text: &str| format!(r#"{{"dtype":"bfloat16","quantization_config":{{"bits":4,{text}}}}}"#);
+    let method = |text: &str| format!(r#"{{"dtype":"bfloat16","quantization_config":{{{text}}}}}"#);
     let expected = |i: usize| {
         let (output, input) = (i / inputs, i % inputs);
         let of = input / group * outputs + output;
         (codes[input * outputs + output] as f32 - zeros[of] as f32) * scales[of]
     };
     for (name, all, config) in [
-        ("awq", &awq, r#""quant_method":"awq","version":"GEMM""#),
-        ("gptq", &gptq(&less), r#""quant_method":"gptq""#),
-        ("gptq", &gptq(&zeros), r#""quant_method":"gptq","checkpoint_format":"gptq_v2""#),
+        ("awq", &awq, r#""bits":4,"quant_method":"awq","version":"GEMM""#),
+        ("gptq", &gptq(&less), r#""bits":4,"quant_method":"gptq""#),
+        ("gptq", &gptq(&zeros), r#""bits":4,"quant_method":"gptq","checkpoint_format":"gptq_v2""#),
     ] {
         write(&src.join("model.safetensors"), all, None);
         fs::write(src.join("config.json"), method(config)).unwrap();
@@ -1554,19 +1638,29 @@ fn awq_and_gptq_are_read() {
     assert!(error.contains("--to awq, which is read alone") && error.contains("int4-group"), "{error}");
 
     type Change = fn(&mut Tensors);
-    let good = r#""quant_method":"gptq""#;
-    let cases: [(&str, i32, &str, Change); 6] = [
+    let good = r#""bits":4,"quant_method":"gptq""#;
+    let cases: [(&str, i32, &str, Change); 8] = [
         ("without l.up_proj.qzeros", 3, good, |it| _ = it.remove(1)),
-        ("l.up_proj.g_idx: its inputs are in another order", 2, good, |it| it[4].3.swap(0, 4 * 90)),
-        ("codes are I32 [24, 32]", 3, good, |it| it[0].2 = vec![24, 32]),
+        ("g_idx, I32 [96], does not say to which of 4 groups", 3, good, |it| it[4].3[0] = 4),
+        ("g_idx, I32 [95], does not say to which of 4 groups", 3, good, |it| {
+            it[4].2 = vec![95];
+            it[4].3.truncate(4 * 95);
+        }),
+        ("codes (of 4 bits, as config.json says) are I32 [24, 32]", 3, good, |it| it[0].2 = vec![24, 32]),
         ("scales BF16 [2, 128]", 3, good, |it| it[2].2 = vec![2, 128]),
         (
             "config.json says checkpoint_format marlin",
             3,
-            r#""quant_method":"gptq","checkpoint_format":"marlin""#,
+            r#""bits":4,"quant_method":"gptq","checkpoint_format":"marlin""#,
             |_| (),
         ),
-        ("codes of 8 bits", 3, r#""quant_method":"gptq","bits":8"#, |_| ()),
+        (
+            "codes (of 8 bits, as config.json says) are I32 [12, 64]",
+            3,
+            r#""quant_method":"gptq","bits":8"#,
+            |_| (),
+        ),
+        ("codes of 3 bits", 3, r#""quant_method":"gptq","bits":3"#, |_| ()),
     ];
     for (says, code, config, change) in cases {
         let mut bad = gptq(&less);
