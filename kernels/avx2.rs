@@ -92,7 +92,7 @@ pub(crate) struct HeldPlane {
     plane: &'static Plane,
 }
 
-/// The registers of a line: see [`Tables::on_line`](super::simd::Tables::on_line).
+/// The registers of a line: see [`Tables::on_line`].
 #[derive(Clone, Copy)]
 pub(crate) struct Line {
     magnitude: __m256i,

@@ -5,7 +5,7 @@ use super::present::Present;
 use super::simd::{Simd, Token};
 use crate::formats::isa::Isa;
 
-/// Evaluates an expression with the token of an instruction set that is [`Present`](super::present::Present), as `Some`; `None` for the
+/// Evaluates an expression with the token of an instruction set that is [`Present`], as `Some`; `None` for the
 /// reference. (What an instruction set does is not in fields of [`Backend`], because a program links all that a field names.)
 #[cfg(isa = "vector")]
 macro_rules! on {
@@ -48,19 +48,29 @@ pub(crate) struct Backend {
     pub(crate) is_there: fn() -> bool,
 }
 
-/// The instruction sets of this build, the best first.
-static BACKENDS: &[Backend] = &[
-    #[cfg(isa = "avx512")]
-    vector::<super::avx512::Zmm>(),
-    #[cfg(isa = "avx2")]
-    vector::<super::avx2::Avx2>(),
+/// The instruction sets of this build, the slowest first. A CPU that has one has those before it.
+const BACKENDS: &[Backend] = &[
+    Backend { isa: Isa::Scalar, is_there: || true },
     #[cfg(isa = "neon")]
     vector::<super::neon::Neon>(),
     #[cfg(isa = "simd128")]
     vector::<super::simd128::Simd128>(),
+    #[cfg(isa = "avx2")]
+    vector::<super::avx2::Avx2>(),
+    #[cfg(isa = "avx512")]
+    vector::<super::avx512::Zmm>(),
 ];
 
-static REFERENCE: Backend = Backend { isa: Isa::Scalar, is_there: || true };
+/// Their names.
+pub(crate) static BUILT: [Isa; BACKENDS.len()] = {
+    let mut all = [Isa::Scalar; BACKENDS.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = BACKENDS[i].isa;
+        i += 1;
+    }
+    all
+};
 
 #[cfg(isa = "vector")]
 const fn vector<I: Simd>() -> Backend {
@@ -70,7 +80,7 @@ const fn vector<I: Simd>() -> Backend {
 impl Backend {
     /// The instruction set of this name, or the reference if the build does not have it.
     pub(crate) fn of(isa: Isa) -> &'static Self {
-        BACKENDS.iter().find(|backend| backend.isa == isa).unwrap_or(&REFERENCE)
+        BACKENDS.iter().find(|backend| backend.isa == isa).unwrap_or(&BACKENDS[0])
     }
 
     /// None if the CPU does not have it, or the build has no kernels for it.

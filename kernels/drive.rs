@@ -17,7 +17,7 @@ const TILE: usize = 64;
 /// [`Work::Copy`].
 ///
 /// # Safety
-/// As for every [`Kernel`](super::plan::Kernel).
+/// As for every [`PlanKernel`](super::plan::PlanKernel).
 pub(super) unsafe fn copy(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: the caller's promise.
     unsafe { copy_by(Run::plainly, plan, src, dst, n) }
@@ -26,7 +26,7 @@ pub(super) unsafe fn copy(plan: &Planned, src: *const u8, dst: *mut u8, n: usize
 /// The same; `run` copies the bytes.
 ///
 /// # Safety
-/// As for every [`Kernel`](super::plan::Kernel).
+/// As for every [`PlanKernel`](super::plan::PlanKernel).
 #[inline(always)]
 pub(super) unsafe fn copy_by(
     bytes: impl FnOnce(Run),
@@ -56,7 +56,7 @@ pub(super) unsafe fn copy_by(
 /// Any route, by the scalar reference, a tile at a time.
 ///
 /// # Safety
-/// As for every [`Kernel`](super::plan::Kernel).
+/// As for every [`PlanKernel`](super::plan::PlanKernel).
 pub(super) unsafe fn scalar(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
     // SAFETY: so many bytes are the elements that the caller promises, and none of them is among both. Those of the source are

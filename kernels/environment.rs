@@ -70,7 +70,7 @@ impl Processor {
     }
 
     /// Does it gain where results of 4 or 6 bits go past its caches, whatever they are made of?
-    pub(super) fn streams_few(self) -> bool {
+    pub(super) fn streams_packed(self) -> bool {
         matches!(self, Self::Zen4 | Self::Zen5)
     }
 }
@@ -136,7 +136,7 @@ mod x86_64 {
     use crate::formats::options::Rounding;
 
     /// Every exception masked; denormals kept; nearest, ties to even.
-    const CALM: u32 = 0x1F80;
+    const DEFAULT: u32 = 0x1F80;
     /// Everything but the sticky flags.
     const CONTROL: u32 = 0xFFC0;
     /// Subnormal results are 0, and so are subnormal operands, with their signs: FTZ and DAZ.
@@ -149,7 +149,7 @@ mod x86_64 {
             Rounding::Up => 2,
             Rounding::TowardZero => 3,
         };
-        CALM | direction << 13
+        DEFAULT | direction << 13
     }
 
     #[inline(always)]
@@ -163,10 +163,11 @@ mod x86_64 {
     #[inline(always)]
     pub(super) fn write(register: Register) {
         let bits = register.control | register.status;
-        // SAFETY: sets the register to bits that are valid: either what it held, or `CALM`, a rounding, and perhaps
-        // `FLUSHES`.
-        // The code in between is a kernel, which expects that.
-        // The exception flags of the register are among those that `preserves_flags` would keep.
+        // SAFETY: sets the register to bits that are valid: either what it held, or `DEFAULT`, a rounding, and perhaps
+        // `FLUSHES`. (The exception flags of the register are among those that `preserves_flags` would keep.)
+        // Rust lets no `asm!` end with another MXCSR than the default one, as the compiler assumes that operations on floats round to nearest. None
+        // of its own are in between: what runs until the register is given back is behind a call that is not inlined, and
+        // is intrinsics that round as the register says, which is what a kernel wants of them. (docs/proof.md)
         unsafe { asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack)) };
     }
 

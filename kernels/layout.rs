@@ -93,10 +93,10 @@ const fn low(width: usize) -> usize {
 }
 
 /// Eight elements of `bits` bits fill `bits` bytes: the unit of both streams.
-const GROUP: usize = 8;
+const EIGHT: usize = 8;
 
 fn load_stream(bits: usize, packing: Packing, src: &[u8], codes: &mut [u64]) {
-    for (group, packed) in codes.chunks_mut(GROUP).zip(src.chunks(bits)) {
+    for (group, packed) in codes.chunks_mut(EIGHT).zip(src.chunks(bits)) {
         let mut bytes = [0u8; 8];
         bytes[..packed.len()].copy_from_slice(packed);
         let word = match packing {
@@ -110,7 +110,7 @@ fn load_stream(bits: usize, packing: Packing, src: &[u8], codes: &mut [u64]) {
 }
 
 fn store_stream(bits: usize, packing: Packing, dst: &mut [MaybeUninit<u8>], codes: &[u64]) {
-    for (group, packed) in codes.chunks(GROUP).zip(dst.chunks_mut(bits)) {
+    for (group, packed) in codes.chunks(EIGHT).zip(dst.chunks_mut(bits)) {
         let mut word = 0;
         for (k, &code) in group.iter().enumerate() {
             word |= code << shift(bits, packing, k);

@@ -11,7 +11,7 @@ use super::limits::Limits;
 use super::once::Once;
 use super::present::Present;
 #[cfg(isa = "vector")]
-use super::sizes::{core_bits, core_units};
+use super::sizes::{codec_bits, codec_units};
 use crate::formats::dtype::DType;
 use crate::formats::options::CastOptions;
 use crate::formats::route::{Layout, Route};
@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     /// Without `stream_from` and `stochastic`, which each caster keeps for itself.
     pub(crate) options: CastOptions,
     pub(crate) route: Route,
-    pub(crate) kernel: Kernel,
+    pub(crate) kernel: PlanKernel,
     /// Bytes read and written from which on results are streamed past the caches, unless the caster says otherwise.
     pub(super) stream_from: usize,
     /// The codecs that run one after the other, on the parts of elements (a complex element has two). Empty where bytes only move.
@@ -36,19 +36,19 @@ pub(crate) struct Plan {
     pub(super) ready: Option<&'static Step>,
     /// For many elements: a codec that takes several packed elements as one.
     #[cfg(isa = "vector")]
-    pub(super) groups: Option<&'static Group>,
+    pub(super) groups: Option<&'static PackedGroup>,
     /// Does a step need the floating-point environment to be set?
     #[cfg(isa = "vector")]
     pub(super) floats: bool,
     /// Does some step gain where subnormal numbers are flushed, and is every result the same then?
     #[cfg(isa = "vector")]
     pub(super) flushes: bool,
-    /// Below this number of elements, only the codec is run: without setting an environment, and without streaming.
+    /// Up to this number of elements only the codec is run: without setting an environment, and without streaming.
     #[cfg(isa = "vector")]
     pub(super) quick: usize,
     /// The kernel for so few elements where there are several steps.
     #[cfg(isa = "vector")]
-    pub(super) few: Kernel,
+    pub(super) few: PlanKernel,
     /// Of a stochastic route: the casts before and after the rounding, where that is done a tile at a time.
     #[cfg(isa = "vector")]
     pub(super) casts: Option<[Planned; 2]>,
@@ -129,7 +129,7 @@ impl Planned {
 
     /// Are `n` elements so few that only the codec is run?
     #[inline(always)]
-    pub(crate) fn is_few(&self, n: usize) -> bool {
+    pub(crate) fn is_quick(&self, n: usize) -> bool {
         #[cfg(isa = "vector")]
         return n.wrapping_sub(1) < self.plan.quick;
         #[cfg(not(isa = "vector"))]
@@ -142,13 +142,13 @@ impl Planned {
     /// Runs the kernel, or what is faster for so few elements.
     ///
     /// # Safety
-    /// As for a [`Kernel`].
+    /// As for a [`PlanKernel`].
     #[inline(always)]
     pub(crate) unsafe fn run(&self, src: *const u8, dst: *mut u8, n: usize) {
-        // SAFETY: the caller's promise; the table chose the core for this route.
+        // SAFETY: the caller's promise; `vector::plan` chose the kernels for this route.
         unsafe {
-            if self.is_few(n) {
-                self.run_few(src, dst, n);
+            if self.is_quick(n) {
+                self.run_quick(src, dst, n);
             } else {
                 (self.kernel)(self, src, dst, n);
             }
@@ -156,14 +156,14 @@ impl Planned {
     }
 
     /// # Safety
-    /// As for a [`Kernel`]. [They are few](Self::is_few).
+    /// As for a [`PlanKernel`]. [They are](Self::is_quick).
     #[inline(always)]
-    pub(crate) unsafe fn run_few(&self, src: *const u8, dst: *mut u8, n: usize) {
-        // SAFETY: the caller's promise; the table chose the core for this route.
+    pub(crate) unsafe fn run_quick(&self, src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise; `vector::plan` chose the kernels for this route.
         #[cfg(isa = "vector")]
         unsafe {
             match self.plan.ready {
-                Some(step) => step.job.run_rows(src, dst, core_units(&self.route, n), &Apart::ONE),
+                Some(step) => step.job.run_rows(src, dst, codec_units(&self.route, n), &Apart::ONE),
                 None => (self.plan.few)(self, src, dst, n),
             }
         }
@@ -227,7 +227,7 @@ impl Planned {
 /// The `n` elements of `route.src` are readable from `src` on, those of `route.dst` writable from `dst` on,
 /// and no byte is in both. Any alignment will do. After the call every byte of the destination is
 /// initialised and every element valid.
-pub(crate) type Kernel = unsafe fn(plan: &Planned, src: *const u8, dst: *mut u8, n: usize);
+pub(crate) type PlanKernel = unsafe fn(plan: &Planned, src: *const u8, dst: *mut u8, n: usize);
 
 /// A cast of many rows: what a cast prepares is prepared once for all of them.
 pub(super) struct RowCast<'a> {
@@ -254,17 +254,17 @@ impl<'a> RowCast<'a> {
     /// Casts rows of `n` elements, the first of which begin at `src` and `dst`.
     ///
     /// # Safety
-    /// As for a [`Kernel`].
+    /// As for a [`PlanKernel`].
     #[inline(always)]
     pub(super) unsafe fn cast(&self, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
-        // SAFETY: the caller's promise; the table chose the core.
+        // SAFETY: the caller's promise; `vector::plan` chose the kernels for this route.
         unsafe {
             #[cfg(isa = "vector")]
             if let Some(Step { job, .. }) = self.plan.ready {
                 let route = &self.plan.route;
-                let units = core_units(route, n);
+                let units = codec_units(route, n);
                 if let Some(stream) = self.stream {
-                    return stream(job, core_bits(route), src, dst, units, apart);
+                    return stream(job, codec_bits(route), src, dst, units, apart);
                 }
                 return job.run_rows(src, dst, units, apart);
             }
@@ -297,7 +297,7 @@ pub(super) struct Step {
 /// A step that takes a group of packed elements as one code. 8 elements are whole groups, and whole bytes on both sides.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
-pub(super) struct Group {
+pub(super) struct PackedGroup {
     pub(super) step: Step,
     /// Bits of a group in the source.
     pub(super) bits: usize,
@@ -313,7 +313,7 @@ pub(super) struct Steps {
 
 #[cfg(isa = "vector")]
 impl Steps {
-    /// Complex or swapped float16 to packed integers that wrap: two, and float32, float64, int64, int8, and three more.
+    /// What complex or swapped float16 to packed integers that wrap takes. (A pair that needs more panics when its plan is made.)
     const MOST: usize = 9;
 
     pub(super) const NONE: Self = Self { steps: [Step::NONE; Self::MOST], len: 0 };

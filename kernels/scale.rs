@@ -153,6 +153,5 @@ impl Scale {
 /// Casts rows of `n` elements. Arrays reach to the end of the last block of the kernel, even if `n` does not.
 ///
 /// # Safety
-/// As for [`RunRows`]. The arrays have a number for every element of all blocks.
-pub(super) type RunScaled =
-    unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) -> bool;
+/// As for [`RunRows`](super::codec::job::RunRows). The arrays have a number for every element of all blocks.
+pub(super) type RunScaled = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale);

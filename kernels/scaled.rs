@@ -116,7 +116,7 @@ pub(crate) struct Rows {
 
 /// A kernel of scaled casts on an instruction set.
 #[derive(Clone, Copy)]
-pub(crate) struct Kernel {
+pub(crate) struct ScaledKernel {
     isa: Present,
     run: RunScaled,
     job: Job,
@@ -130,7 +130,7 @@ pub(crate) struct Kernel {
     is_by_products: bool,
 }
 
-impl Kernel {
+impl ScaledKernel {
     /// The kernel that multiplies codes with scales, rounding to nearest even. None if there is none for these dtypes and layouts.
     pub(crate) fn times(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let route = route(from, to, options);
@@ -159,7 +159,7 @@ impl Kernel {
         Some(Self { run, is_by_products: true, ..self })
     }
 
-    /// A kernel that looks codes up in tables which [`Kernel::fill`] makes, if that is faster.
+    /// A kernel that looks codes up in tables which [`ScaledKernel::fill`] makes, if that is faster.
     pub(crate) fn tabled(
         isa: Present,
         from: DType,
@@ -251,7 +251,7 @@ impl Kernel {
         })
     }
 
-    /// Casts rows of `n` elements. If `streams`, results go past the caches, and [`Kernel::fence`] must follow.
+    /// Casts rows of `n` elements. If `streams`, results go past the caches, and [`ScaledKernel::fence`] must follow.
     pub(crate) fn run(
         &self,
         src: &[u8],
@@ -325,7 +325,7 @@ impl Kernel {
 
 /// Calls `work` in the environment that kernels expect, whatever the caller has set. Code that computes with floats outside of kernels
 /// is run by this: rounding mode and flags are then as it needs them, and no operation traps.
-pub(crate) fn calmly<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn in_kernel_environment<R>(work: impl FnOnce() -> R) -> R {
     /// A call that is not inlined, so that the compiler moves no float operation before it: see [`Environment::new`].
     #[inline(never)]
     fn behind<R>(work: impl FnOnce() -> R) -> R {
@@ -359,13 +359,13 @@ impl Ends {
 
 /// What is counted of elements that are finite, stay finite, and are certain to have saturated or not.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Calm {
+pub(crate) struct Settled {
     pub(crate) saturated: usize,
     pub(crate) underflowed: usize,
     pub(crate) max_error: f64,
 }
 
-/// Compares elements with what they became, both as float64, and writes the error of each. None if some are not as [`Calm`] needs
+/// Compares elements with what they became, both as float64, and writes the error of each. None if some are not as [`Settled`] needs
 /// them to be.
 pub(crate) fn compared(
     isa: Present,
@@ -373,14 +373,14 @@ pub(crate) fn compared(
     became: &[[u8; 8]],
     ends: &Ends,
     errors: &mut [f64],
-) -> Option<Calm> {
+) -> Option<Settled> {
     struct Each<'a>(&'a [[u8; 8]], &'a [[u8; 8]], &'a Ends, &'a mut [f64]);
 
     impl<I> Task<I> for Each<'_> {
-        type Output = Option<Calm>;
+        type Output = Option<Settled>;
 
         #[inline(always)]
-        fn call(self, _: I) -> Option<Calm> {
+        fn call(self, _: I) -> Option<Settled> {
             let Self(xs, became, ends, errors) = self;
             let (mut finite, mut not_safe, mut saturated) = (0u64, 0u64, 0u64);
             let (mut zeros, mut both_zeros, mut most) = (0u64, 0u64, 0u64);
@@ -396,8 +396,8 @@ pub(crate) fn compared(
                 // (Magnitudes compare as their bits do.)
                 most = most.max(error.to_bits());
             }
-            let is_calm = finite == xs.len() as u64 && not_safe == saturated;
-            is_calm.then(|| Calm {
+            let is_settled = finite == xs.len() as u64 && not_safe == saturated;
+            is_settled.then(|| Settled {
                 saturated: saturated as usize,
                 underflowed: (zeros - both_zeros) as usize,
                 max_error: f64::from_bits(most),

@@ -105,7 +105,7 @@ pub(crate) trait Registers: Copy + Send + Sync + 'static {
     const BYTES: usize;
     unsafe fn load(self, p: *const u8) -> Self::V;
     unsafe fn store(self, p: *mut u8, v: Self::V);
-    /// Copies `bytes` bytes, fewer than `registers` have, to a buffer of so many registers; the rest becomes 0.
+    /// Copies `bytes` bytes, no more than `registers` have, to a buffer of so many registers; the rest becomes 0.
     unsafe fn copy_in(self, p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
     /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes any others.
     unsafe fn copy_out(self, buffer: *const u8, bytes: usize, p: *mut u8);
@@ -999,14 +999,19 @@ pub(super) trait Kernel<I, W> {
     /// Its parameters.
     type Job;
 
+    /// `#[inline(always)]`, or it is compiled without the features.
+    ///
     /// # Safety
-    /// As for the [`RunKernel`] that is made of it. `#[inline(always)]`, or it has no features.
-    unsafe fn run(isa: I, job: &Self::Job, src: *const u8, dst: *mut u8, n: usize, with: &W) -> bool;
+    /// As for the [`RunKernel`] that is made of it.
+    unsafe fn run(isa: I, job: &Self::Job, src: *const u8, dst: *mut u8, n: usize, with: &W);
 }
 
-/// A [`Kernel`] as a function. The instruction set must be available.
-pub(super) type RunKernel<Job, W> =
-    unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, with: &W) -> bool;
+/// A [`Kernel`] as a function.
+///
+/// # Safety
+/// The instruction set is available, and the job is one of the kernel's codec. Of every row that `with` speaks of, `n` elements are readable
+/// from `src` on and writable from `dst` on, no byte is in both, and what `with` points to is there for all of them.
+pub(super) type RunKernel<Job, W> = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, with: &W);
 
 /// The proof that the CPU has one feature.
 #[derive(Clone, Copy, Debug)]
@@ -1031,7 +1036,7 @@ pub(crate) trait Token: Copy {
     unsafe fn assumed() -> Self;
 }
 
-/// The token of an instruction set: the one list of its features, for detection and for `#[target_feature]` alike.
+/// The token of an instruction set: its features, for detection and for `#[target_feature]` alike.
 macro_rules! token {
     ($(#[$doc:meta])* $name:ident by $detected:ident { $($field:ident: $feature:tt),* $(,)? }) => {
         $(#[$doc])*
@@ -1077,12 +1082,12 @@ macro_rules! token {
             pub(in super::super) trait Entry<I: Simd, W>: simd::Kernel<I, W> {
                 /// # Safety
                 /// As for every `RunKernel`.
-                unsafe fn enter(job: &Self::Job, src: *const u8, dst: *mut u8, n: usize, with: &W) -> bool;
+                unsafe fn enter(job: &Self::Job, src: *const u8, dst: *mut u8, n: usize, with: &W);
             }
 
             impl<I: Simd, W, K: simd::Kernel<I, W>> Entry<I, W> for K {
                 $(#[target_feature(enable = $feature)])*
-                unsafe fn enter(job: &K::Job, src: *const u8, dst: *mut u8, n: usize, with: &W) -> bool {
+                unsafe fn enter(job: &K::Job, src: *const u8, dst: *mut u8, n: usize, with: &W) {
                     // SAFETY: the instruction set is available, and the memory is what the kernel asks for: that is
                     // promised to every `RunKernel`.
                     unsafe { K::run(I::assume(), job, src, dst, n, with) }
@@ -1099,6 +1104,8 @@ pub(super) use token;
 /// `bytes` bytes are readable and writable, and none of them is among both.
 #[inline(always)]
 pub(super) unsafe fn copy_short<I: Simd>(isa: I, from: *const u8, to: *mut u8, bytes: usize) {
+    // (What is longer than 16 bytes and shorter than a register is copied as its first and last 16.)
+    const { assert!(I::BYTES <= 32) };
     /// The first and the last bytes, if there are as many as in a `T`.
     #[inline(always)]
     unsafe fn ends<T>(from: *const u8, to: *mut u8, bytes: usize) -> bool {
@@ -1393,9 +1400,9 @@ mod tests {
         narrows(isa, &whole, |v| isa.f64_to_i32_or_min(v), expected);
     }
 
-    /// Whatever codecs use of it.
+    /// Those whose definition has cases that no cast may reach, or only on some instruction set. The others are what tests of casts see.
     #[test]
-    fn every_operation_has_its_meaning() {
+    fn operations_have_their_meanings() {
         fn check<I: Simd>(isa: Isa, checks: &[fn(I)]) {
             if isa.is_available() {
                 // SAFETY: it is available.

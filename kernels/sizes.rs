@@ -1,5 +1,6 @@
 //! How many bytes, and how many parts, elements are.
 
+pub(super) use crate::formats::layout::bytes;
 use crate::formats::route::{Parts, Route};
 
 /// Does the last codec itself make complex elements of parts of 16 bits, by writing 32?
@@ -10,12 +11,6 @@ pub(super) fn widens_parts(route: &Route) -> bool {
 
 /// A cache line: what the destination is aligned to.
 pub(super) const LINE: usize = 64;
-/// Bytes of `n` elements of `bits` bits in a row.
-#[inline(always)]
-pub(super) const fn bytes(n: usize, bits: usize) -> usize {
-    // Without overflow: no more than a buffer has.
-    if bits >= 8 { n * (bits / 8) } else { n / 8 * bits + (n % 8 * bits).div_ceil(8) }
-}
 
 /// Elements of `to` bits from `dst` to the next line: 0 if an element lies across it, or if packed ones would
 /// not end with a byte on both sides.
@@ -28,18 +23,18 @@ pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
 
 /// How many units a codec counts for `n` elements: elements, or their parts.
 #[inline(always)]
-pub(super) fn core_units(route: &Route, n: usize) -> usize {
+pub(super) fn codec_units(route: &Route, n: usize) -> usize {
     if route.parts == Parts::Two { 2 * n } else { n }
 }
 
 /// The same where parts are brought to elements afterwards.
 #[inline(always)]
-pub(super) fn core_units_of_tile(route: &Route, n: usize) -> usize {
+pub(super) fn codec_units_of_tile(route: &Route, n: usize) -> usize {
     if matches!(route.parts, Parts::Two | Parts::Either) { 2 * n } else { n }
 }
 
 /// The bits of a unit on both sides.
-pub(super) fn core_bits(route: &Route) -> [usize; 2] {
+pub(super) fn codec_bits(route: &Route) -> [usize; 2] {
     let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
     // (Where imaginary parts are dropped, a unit of the source is a pair of parts.)
     [if route.parts == Parts::Real { 2 * from } else { from }, if widens_parts(route) { 2 * to } else { to }]

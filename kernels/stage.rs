@@ -9,7 +9,7 @@ use core::ptr;
 use super::layout::Apart;
 use super::plan::Planned;
 use super::simd::{Simd, Task};
-use super::sizes::{FEW, LINE, ahead, core_units_of_tile, widens_parts};
+use super::sizes::{FEW, LINE, ahead, codec_units_of_tile, widens_parts};
 use super::stream;
 use crate::formats::route::{Parts, Route};
 
@@ -79,7 +79,7 @@ impl<'a> Tiles<'a> {
             plan.steps.split_last().map_or(&[][..], |last| last.1)
         };
         // Each step makes this many parts of an element.
-        let units = core_units_of_tile(route, 1);
+        let units = codec_units_of_tile(route, 1);
         let widest = kept.iter().map(|step| units * step.bits.div_ceil(8)).max().unwrap_or(1);
         // A single intermediate result may have the room of both buffers.
         let room = if kept.len() == 1 && !reshapes(route) { 2 * TILE } else { TILE };
@@ -172,7 +172,7 @@ unsafe fn results_of(
     to: Option<*mut u8>,
     n: usize,
 ) -> *const u8 {
-    let units = core_units_of_tile(&plan.route, n);
+    let units = codec_units_of_tile(&plan.route, n);
     let last = plan.steps.len();
     for (i, step) in plan.steps.iter().enumerate() {
         let to = match to {

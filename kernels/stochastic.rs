@@ -15,7 +15,7 @@ const TILE: usize = 256;
 /// The kernel of a stochastic route.
 ///
 /// # Safety
-/// As for every [`Kernel`](super::plan::Kernel); the instruction set is available.
+/// As for every [`PlanKernel`](super::plan::PlanKernel); the instruction set is available.
 pub(super) unsafe fn kernel<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: the caller's promise.
     unsafe {

@@ -60,7 +60,7 @@ pub(super) struct Maker<F> {
 }
 
 impl<F: Fn(usize, *const u8, *mut u8, usize)> Maker<F> {
-    /// `peels`: may the first chunk of a row end at a line of the destination? Else all chunks begin at multiples of [`unit`].
+    /// `peels`: may the first chunk of a row end at a line of the destination? Else all chunks begin at multiples of [`unit()`].
     ///
     /// # Safety
     /// It reads and writes as many elements as it is told, and no others.

@@ -17,7 +17,7 @@ use super::plan::{Plan, Planned, Step, Steps, Subnormals};
 #[cfg(feature = "scaled")]
 use super::scale::Scale;
 use super::simd::{Kernel, Simd, fence};
-use super::sizes::{FEW, LINE, ahead, bytes, core_bits, core_units};
+use super::sizes::{FEW, LINE, ahead, bytes, codec_bits, codec_units};
 use super::stage;
 use super::stream;
 use super::{once, stochastic};
@@ -52,7 +52,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
 
     /// Casts every block. What is left of a row, less than a block, goes through a buffer.
     #[inline(always)]
-    unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool {
+    unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
         let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
         // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
         // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
@@ -60,13 +60,13 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
         unsafe {
             // (Called without an environment, but the codec may raise flags.)
             if const { C::FLOATS && !C::FLUSHES } && !isa.keeps_subnormals() {
-                return (job.calmly)(job, src, dst, n, apart);
+                return (job.rerun)(job, src, dst, n, apart);
             }
             let (setup, looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
             let &Job { src_high, dst_high, .. } = job;
             if const { I::LOOPLESS > 0 } && n.wrapping_sub(1) < I::LOOPLESS && apart.rows == 1 {
                 few::<I, C>(isa, &setup, looks, [src_high, dst_high], src, dst, n);
-                return true;
+                return;
             }
             let (mut room_src, mut room_dst) =
                 (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
@@ -115,7 +115,6 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
                 row_dst = row_dst.wrapping_offset(apart.dst);
             }
         }
-        true
     }
 }
 
@@ -125,7 +124,7 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
 
     /// Casts every block, without aligning. The last one of a row goes through a buffer if it is partial.
     #[inline(always)]
-    unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) -> bool {
+    unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) {
         let src_bits = const { bits::<C::From>() };
         let (setup, mut looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
         *C::From::scale::<I>(&mut looks) = *scale;
@@ -133,7 +132,7 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
         let (mut room_src, mut room_dst) =
             (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
-        // SAFETY: as above.
+        // SAFETY: the rows as in the loop of casts without scales; the arrays of `scale` reach to the end of the last block, as `RunScaled` asks, and `at` counts the elements of those blocks.
         unsafe {
             let (mut row_src, mut row_dst, mut rows) = (src, dst, scale.apart.rows);
             while rows > 0 {
@@ -170,7 +169,6 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
                 row_dst = row_dst.wrapping_offset(scale.apart.dst);
             }
         }
-        true
     }
 }
 
@@ -280,8 +278,9 @@ fn keeps_up<I: Simd>(route: &Route) -> bool {
     let is_narrow = floats[1] && to.bits() <= 8;
     let is_wide = route.src.memory_bits() as usize * route.src.parts >= 64;
     let is_slow = floats[0] && (from.bits() == 16 || from.bits() == 32 && floats[1]);
-    let packs =
-        route.dst.is_packed() && (is_wide || is_slow) && !(this_processor().streams_few() && to.bits() >= 4);
+    let packs = route.dst.is_packed()
+        && (is_wide || is_slow)
+        && !(this_processor().streams_packed() && to.bits() >= 4);
     let computes = I::BYTES < 64 && (is_table || is_narrow || has_no_instruction);
     !packs && !computes || route.parts == Parts::Extend || route.work == Work::Keep
 }
@@ -289,7 +288,7 @@ fn keeps_up<I: Simd>(route: &Route) -> bool {
 /// The kernel for elements that a codec reads and writes as they are in memory.
 ///
 /// # Safety
-/// As for every `Kernel`.
+/// As for every [`PlanKernel`](super::plan::PlanKernel).
 pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: the elements are those of the caller, or the bytes of them that 8 are, and what is left of those; the table chose
     // the codecs for this route and a machine that has its instruction set.
@@ -297,7 +296,7 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
         let Some(step) = plan.ready else {
             return shaped::<I>(plan, src, dst, n);
         };
-        let (bits, units) = (core_bits(&plan.route), core_units(&plan.route, n));
+        let (bits, units) = (codec_bits(&plan.route), codec_units(&plan.route, n));
         let _environment = plan.environment(n >= MANY);
         let isa = I::assume();
         if n < MANY {
@@ -340,7 +339,7 @@ pub(super) const MANY: usize = 4096;
 /// The kernel for elements of any layout.
 ///
 /// # Safety
-/// As for every `Kernel`.
+/// As for every [`PlanKernel`](super::plan::PlanKernel).
 pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     let _environment = plan.environment(n >= MANY);
     // SAFETY: as in `plain`.
@@ -349,7 +348,7 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
         match plan.groups {
             Some(group) if n >= 8 => {
                 // (8 elements have as many bytes as one has bits.)
-                let (eights, left, [from, to]) = (n / 8, n % 8, core_bits(&plan.route));
+                let (eights, left, [from, to]) = (n / 8, n % 8, codec_bits(&plan.route));
                 let groups = eights * (8 * from / group.bits);
                 long(isa, plan, &group.step, [group.bits, group.step.bits], src, dst, groups);
                 if left > 0 {
@@ -362,10 +361,10 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
     }
 }
 
-/// [`Work::Copy`](crate::formats::route::Work::Copy): by memcpy, or by registers where memcpy may be slow or would not stream.
+/// [`Work::Copy`]: by memcpy, or by registers where memcpy may be slow or would not stream.
 ///
 /// # Safety
-/// As for every `Kernel`.
+/// As for every [`PlanKernel`](super::plan::PlanKernel).
 pub(super) unsafe fn copy<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -373,8 +372,8 @@ pub(super) unsafe fn copy<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8,
         if n < MANY {
             return drive::copy_by(|run| run.by(isa), plan, src, dst, n);
         }
-        let [from, to] = core_bits(&plan.route);
-        let streams = plan.streams(core_units(&plan.route, n), from + to);
+        let [from, to] = codec_bits(&plan.route);
+        let streams = plan.streams(codec_units(&plan.route, n), from + to);
         drive::copy_by(|run| if streams { stream::copied(isa, run) } else { run.by(isa) }, plan, src, dst, n);
         if streams && plan.fences() {
             fence(isa);

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::formats::isa::Isa;
-use crate::kernels::backend::Backend;
+use crate::kernels::backend::{BUILT, Backend};
 
 impl Isa {
     /// What this build has kernels for and this machine can run, the slowest first.
@@ -13,38 +13,19 @@ impl Isa {
     /// assert_eq!(Isa::available().first(), Some(&Isa::Scalar));
     /// ```
     pub fn available() -> &'static [Self] {
-        /// Every choice of those behind the reference, and how many it has with that.
-        static CHOICES: [([Isa; Isa::ALL.len()], usize); 1 << (Isa::ALL.len() - 1)] = {
-            let mut choices = [(Isa::ALL, 1); 1 << (Isa::ALL.len() - 1)];
-            let mut choice = 0;
-            while choice < choices.len() {
-                let (chosen, n) = &mut choices[choice];
-                let mut i = 1;
-                while i < Isa::ALL.len() {
-                    if choice >> (i - 1) & 1 != 0 {
-                        chosen[*n] = Isa::ALL[i];
-                        *n += 1;
-                    }
-                    i += 1;
-                }
-                choice += 1;
-            }
-            choices
-        };
-        /// The choice of this machine, and one more; 0 before that is known. Whoever asks at the same time finds the same.
-        static CHOICE: AtomicU8 = AtomicU8::new(0);
+        /// How many of the build's this machine runs; 0 before that is known. Whoever asks at the same time finds the same.
+        static COUNT: AtomicU8 = AtomicU8::new(0);
 
-        let choice = match CHOICE.load(Ordering::Relaxed) {
+        let count = match COUNT.load(Ordering::Relaxed) {
             0 => {
-                let behind = Self::ALL[1..].iter().enumerate();
-                let choice = behind.fold(0, |choice, (i, isa)| choice | u8::from(isa.detect()) << i);
-                CHOICE.store(choice + 1, Ordering::Relaxed);
-                choice
+                // (The reference always runs.)
+                let count = 1 + BUILT[1..].iter().take_while(|isa| isa.detect()).count() as u8;
+                COUNT.store(count, Ordering::Relaxed);
+                count
             }
-            known => known - 1,
+            known => known,
         };
-        let (chosen, n) = &CHOICES[usize::from(choice)];
-        &chosen[..*n]
+        &BUILT[..usize::from(count)]
     }
 
     /// Has this build the kernels, and this machine the instructions?

@@ -403,11 +403,11 @@ impl Caster {
         // SAFETY: both buffers have exactly the size of `n` elements in their layout, which the plan has from
         // the same options. They do not overlap: one is borrowed, the other borrowed mutably.
         unsafe {
-            if self.plan.is_few(n) {
+            if self.plan.is_quick(n) {
                 let route = &self.plan.route;
                 let holds = route.src.holds_few(n, sizes.0) && route.dst.holds_few(n, sizes.1);
                 if holds {
-                    self.plan.run_few(src.as_ptr().cast(), dst.as_mut_ptr(), n);
+                    self.plan.run_quick(src.as_ptr().cast(), dst.as_mut_ptr(), n);
                 }
                 holds
             } else {
@@ -529,9 +529,9 @@ pub(crate) fn few_by_default<S: Element, D: Element>(src: &[S]) -> Option<Vec<D>
     // SAFETY: as many elements as the slice has, which the vector has room for, of the dtypes of the plan, one in each of theirs, as the
     // options say that the plan is known by; the vector is new. The kernel initialises all of them.
     unsafe {
-        // (The compiler forgets that across the allocation; otherwise `run_few` would keep the plan in memory for its other branch.)
+        // (The compiler forgets that across the allocation; otherwise `run_quick` would keep the plan in memory for its other branch.)
         hint::assert_unchecked(plan.casts_at_once(src.len()));
-        Planned::new(plan, &BY_DEFAULT).run_few(src.as_ptr().cast(), new.as_mut_ptr().cast(), src.len());
+        Planned::new(plan, &BY_DEFAULT).run_quick(src.as_ptr().cast(), new.as_mut_ptr().cast(), src.len());
         new.set_len(src.len());
     }
     Some(new)

@@ -5,10 +5,11 @@ use crate::formats::isa::Isa;
 
 impl Isa {
     /// The one that casts run on unless [`CastOptions::isa`](crate::CastOptions::isa) names another:
-    /// what the environment variable `LANECAST_ISA` says, else the fastest that is available. It is read once, by the first cast, without the lock
-    /// of the standard library: no other thread may set variables meanwhile (which `std::env::set_var` forbids anyway).
+    /// what the environment variable `LANECAST_ISA` says, else the fastest that is available. It is read once, by the first cast or call of this, without the lock
+    /// of the standard library: no other thread may set variables meanwhile (which `std::env::set_var` forbids anyway). Without the feature
+    /// `std` it is not read.
     ///
-    /// The variable is read once, at the first use; without the feature `std` it is not. If it names no available instruction set, this and
+    /// If it names no available instruction set, this and
     /// every cast that relies on it are an error: a silent fallback would hide a misspelt test run.
     ///
     /// ```

@@ -44,11 +44,10 @@ pub(crate) struct Cpu {
     xcr0: Option<u64>,
 }
 
-/// What a tier needs of the CPU, each with its place in the manuals' tables of CPUID. Written once:
-/// `Avx512` needs what `Avx2` needs and more.
+/// What a tier needs of the CPU, each with its place in the manuals' tables of CPUID. `Avx512` needs what `Avx2` needs and more.
 ///
-/// The tokens have the same lists, for `#[target_feature]`. The patterns name every field of a token: a feature
-/// that is in one list and not in the other does not compile.
+/// The tokens have lists, too, for `#[target_feature]`. The patterns name every field of a token: a feature that is in one list and not in the
+/// other does not compile.
 macro_rules! features {
     (
         Avx2 { $($feature:ident: $word:ident $bit:literal,)* }

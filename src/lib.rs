@@ -42,7 +42,7 @@
 //! | [`numpy`] | byte orders, type strings, limits, categories |
 //! | `zarr` | Zarr's codec `cast_value`: some values become others, what has no value is refused (feature `zarr`) |
 //! | `text` | texts to numbers and back (feature `text`) |
-//! | `onnx` | the operators `Cast` and `CastLike` (feature `onnx`) |
+//! | `onnx` | the operators `Cast`, `CastLike`, `QuantizeLinear` and `DequantizeLinear` (feature `onnx`) |
 //!
 //! Arrays of the crate ndarray have the trait `Lanecast` with the feature `ndarray`. The feature `bytemuck` gives the element types `Pod` and
 //! `Zeroable`, the feature `serde` dtypes, options and element types `Serialize` and `Deserialize`. All other features are the default. For casts

@@ -75,7 +75,8 @@ pub trait ParallelFor: Sync {
     /// Calls `task` with every number below `tasks`, from any threads and in any order, and returns when all
     /// calls have.
     ///
-    /// A task that is not called costs time and nothing else: the caller of the cast does what is left.
+    /// A number says where a call had better begin: calls may repeat one, if there are as many as tasks. A task that is not called costs time
+    /// and nothing else: the caller of the cast does what is left.
     ///
     /// ```
     /// use rayon::prelude::*;

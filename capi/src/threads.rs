@@ -8,7 +8,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::fs::File;
 use std::io::Read;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rust::parallel::ParallelFor;
@@ -27,18 +27,19 @@ impl ParallelFor for Started {
         let mut threads = Vec::new();
         if threads.try_reserve_exact(work.workers - 1).is_ok() {
             for _ in 1..work.workers {
-                // SAFETY: the work lives until all of the threads have been joined.
+                // SAFETY: the work lives until all of the threads have been joined, which a panic does not skip.
                 match unsafe { start(help_work, ptr::from_ref(&work).cast_mut().cast(), false) } {
                     Some(thread) => threads.push(thread),
                     None => break,
                 }
             }
         }
-        work.help();
+        let helped = catch_unwind(AssertUnwindSafe(|| work.help()));
         for thread in threads {
             // SAFETY: a thread that has started, is not detached, and is joined once.
             unsafe { libc::pthread_join(thread, ptr::null_mut()) };
         }
+        helped.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
     fn starts_threads(&self) -> bool {
@@ -131,15 +132,15 @@ impl ParallelFor for Pool {
             return ticket.work.help();
         }
         let ticket = (&raw mut ticket).cast::<Ticket<'static>>();
-        // SAFETY: the ticket is in this frame, which is left when it is no longer in the list, and nobody inside. It is changed
-        // under the lock alone; its work is shared.
+        // SAFETY: the ticket is in this frame, which is left, by a panic too, when it is no longer in the list, and nobody inside. It is
+        // changed under the lock alone; its work is shared.
         unsafe {
             let mut first = tickets();
             (*ticket).next = first.0;
             first.0 = ticket;
             drop(first);
             COMES.notify_all();
-            (*ticket).work.help();
+            let helped = catch_unwind(AssertUnwindSafe(|| (*ticket).work.help()));
             let mut first = tickets();
             let mut place = &raw mut first.0;
             while *place != ticket {
@@ -149,6 +150,8 @@ impl ParallelFor for Pool {
             while is_used(ticket) {
                 first = wait(&LEFT, first);
             }
+            drop(first);
+            helped.unwrap_or_else(|panic| resume_unwind(panic));
         }
     }
 }
@@ -354,6 +357,33 @@ mod tests {
                     assert_eq!(done.into_inner(), tasks);
                 }
             }
+        }
+    }
+
+    /// A task that panics on the thread of the caller leaves no other thread behind that works on what is gone.
+    #[test]
+    fn panics_wait_for_the_other_threads() {
+        let caller = std::thread::current().id();
+        for host in [&Started(4) as &dyn ParallelFor, &Pool] {
+            for _ in 0..20 {
+                let (inside, panicked) = (AtomicUsize::new(0), AtomicUsize::new(0));
+                let task = |_: usize| {
+                    if std::thread::current().id() == caller {
+                        panicked.fetch_add(1, Ordering::Relaxed);
+                        // (Without the message of a panic.)
+                        resume_unwind(Box::new(()));
+                    }
+                    inside.fetch_add(1, Ordering::SeqCst);
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                };
+                let ended = catch_unwind(AssertUnwindSafe(|| host.run(40, &task)));
+                assert_eq!(inside.into_inner(), 0);
+                assert_eq!(ended.is_err(), panicked.into_inner() > 0);
+            }
+            let done = AtomicUsize::new(0);
+            host.run(40, &|_| _ = done.fetch_add(1, Ordering::Relaxed));
+            assert_eq!(done.into_inner(), 40);
         }
     }
 

@@ -21,6 +21,7 @@ use crate::header::byte_len;
 use crate::inspect::from_option;
 use crate::layout;
 use crate::live::{Live, temporary};
+use crate::lock;
 use crate::loss::{Losses, Sum, Worst, place};
 use crate::out::{self, bytes, count, number};
 use crate::plan::{Input, Out, Output, Plan};
@@ -123,7 +124,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Takes the next task. Several files are written at the same time, because the hash of each is computed by one core.
     fn next(&self) -> Result<Option<Task>> {
-        let mut queue = self.queue.lock().expect("no panics");
+        let mut queue = lock(&self.queue);
         while queue.tasks.is_empty() && !(queue.open.is_empty() && queue.shards.is_empty()) {
             if queue.open.is_empty() {
                 let some = queue.shards.len().min(self.abreast);
@@ -191,7 +192,7 @@ impl Work<'_> {
             let parts = tile::tiles(member, &self.plan.jobs[member], self.tile);
             tasks.extend(parts.into_iter().map(|tile| Task::Amax(tile, group)));
         }
-        self.groups.lock().expect("no panics")[group].left = tasks.len() - before;
+        lock(&self.groups)[group].left = tasks.len() - before;
     }
 
     fn target(&self, shard: usize) -> PathBuf {
@@ -203,7 +204,7 @@ impl Work<'_> {
         let planned = &self.plan.shards[shard];
         let live = Live::new(shard, self.target(shard), &self.dir, planned.bytes)?;
         self.bar.set_message(out::plain(planned.name.trim_end_matches(".safetensors")));
-        let mut header = std::mem::take(&mut *planned.header.lock().expect("no panics"));
+        let mut header = std::mem::take(&mut *lock(&planned.header));
         live.write(0, &header)?;
         let n = header.len();
         self.bar.inc(n as u64);
@@ -225,7 +226,7 @@ impl Work<'_> {
                 let job = &self.plan.jobs[tile.job];
                 let bits =
                     tile::amax(self.it, job, &tile, scratch).map_err(|failure| failure.tensor(&job.name))?;
-                let mut groups = self.groups.lock().expect("no panics");
+                let mut groups = lock(&self.groups);
                 groups[group].bits = groups[group].bits.max(bits);
                 groups[group].left -= 1;
                 if groups[group].left == 0 {
@@ -240,7 +241,7 @@ impl Work<'_> {
     /// Waits for the largest magnitude of a group. (The tasks that find it came before in the queue, so other workers are at them.) None
     /// if the work is being stopped.
     fn amax(&self, group: usize) -> Option<f64> {
-        let mut groups = self.groups.lock().expect("no panics");
+        let mut groups = lock(&self.groups);
         while groups[group].left > 0 {
             if self.stop.load(Ordering::SeqCst) {
                 return None;
@@ -266,12 +267,7 @@ impl Work<'_> {
             Ok(())
         };
         let (loss, Main { offset, bytes, n }) = tile::convert(self.it, job, tile, amax, scratch, &mut write)?;
-        live.losses
-            .lock()
-            .expect("no panics")
-            .entry(tile.job)
-            .and_modify(|all| all.join(&loss))
-            .or_insert(loss);
+        lock(&live.losses).entry(tile.job).and_modify(|all| all.join(&loss)).or_insert(loss);
         if live.hash(number, offset, bytes, n, &self.stop) {
             self.finish(live)?;
         } else if !self.args.no_verify {
@@ -310,12 +306,12 @@ impl Work<'_> {
             let speed = bytes(speed as u64);
             out::note(format_args!("{done} of {all} bytes   {speed}/s   {left} s left   {name}"));
         }
-        self.done.lock().expect("no panics").push(state);
+        lock(&self.done).push(state);
         Ok(())
     }
 
     fn losses(&self, live: &Live) -> Losses {
-        let losses = live.losses.lock().expect("no panics");
+        let losses = lock(&live.losses);
         let mut all = Losses::default();
         for &index in &self.plan.shards[live.shard].jobs {
             let job = &self.plan.jobs[index];
@@ -367,10 +363,10 @@ impl Work<'_> {
     }
 
     fn fail(&self, failure: Failure) {
-        self.failure.lock().expect("no panics").get_or_insert(failure);
+        lock(&self.failure).get_or_insert(failure);
         self.stop.store(true, Ordering::SeqCst);
         // (With the lock under which `amax` checks `stop`, so that no waiting worker misses it.)
-        let _groups = self.groups.lock().expect("no panics");
+        let _groups = lock(&self.groups);
         self.group_done.notify_all();
     }
 }

@@ -29,12 +29,18 @@ mod verify;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::sync::{Mutex, MutexGuard};
 
 use clap::{CommandFactory, Parser};
 use owo_colors::OwoColorize;
 
 use args::{Cli, Command};
 use error::{Failure, Kind, Result};
+
+/// Locks what no thread panics with.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no panics")
+}
 
 fn run(command: &Command) -> Result<()> {
     match command {

@@ -14,6 +14,7 @@ use twox_hash::XxHash3_128;
 
 use crate::checkpoint::hex;
 use crate::error::{Failure, Result, on};
+use crate::lock;
 use crate::loss::Loss;
 use crate::source::file_name;
 use crate::system;
@@ -106,7 +107,7 @@ impl Live {
 
     /// The hash of the file, after all of its `bytes` were written and hashed. Synchronises the file with the disk.
     pub(crate) fn sha256(&self, bytes: u64) -> Result<String> {
-        let Hashed { sha, until, .. } = std::mem::take(&mut *self.hashed.lock().expect("no panics"));
+        let Hashed { sha, until, .. } = std::mem::take(&mut *lock(&self.hashed));
         if until != bytes {
             let what = format!("{}: {until} of {bytes} bytes were written", self.path.display());
             return Err(Failure::system(what));
@@ -117,7 +118,7 @@ impl Live {
 
     /// Gives the file its name.
     pub(crate) fn publish(&self) -> Result<()> {
-        let temp = self.temp.lock().expect("no panics").take().expect("published once");
+        let temp = lock(&self.temp).take().expect("published once");
         temp.persist(&self.path).map_err(|error| Failure::io(&self.path, &error.error))?;
         Ok(())
     }
@@ -128,10 +129,10 @@ impl Live {
         }
         let piece = Piece { len: bytes.len() as u64, hash: XxHash3_128::oneshot(bytes) };
         {
-            let file = self.file.lock().expect("no panics");
+            let file = lock(&self.file);
             system::write_at(&file, bytes, offset).map_err(on(&self.path))?;
         }
-        self.pieces.lock().expect("no panics").insert(offset, piece);
+        lock(&self.pieces).insert(offset, piece);
         Ok(())
     }
 
@@ -146,7 +147,7 @@ impl Live {
         n: usize,
         stop: &AtomicBool,
     ) -> bool {
-        let mut hashed = self.hashed.lock().expect("no panics");
+        let mut hashed = lock(&self.hashed);
         while hashed.waiting.len() >= WAITING && hashed.next != number {
             if stop.load(Ordering::SeqCst) {
                 return false;
@@ -168,7 +169,7 @@ impl Live {
                 let mut sha = std::mem::take(&mut hashed.sha);
                 drop(hashed);
                 sha.update(&bytes[..n]);
-                hashed = self.hashed.lock().expect("no panics");
+                hashed = lock(&self.hashed);
                 hashed.sha = sha;
                 hashed.until += n as u64;
             }
@@ -190,9 +191,9 @@ impl Live {
 
     /// Reads back the pieces that were hashed, if they are enough together.
     pub(crate) fn read_back(&self, buffer: &mut Vec<u8>) -> Result<()> {
-        let until = self.hashed.lock().expect("no panics").until;
+        let until = lock(&self.hashed).until;
         let some = {
-            let mut pieces = self.pieces.lock().expect("no panics");
+            let mut pieces = lock(&self.pieces);
             let bytes = |(_, piece): (_, &Piece)| piece.len;
             if pieces.range(..until).map(bytes).sum::<u64>() < self.window {
                 return Ok(());
@@ -214,8 +215,8 @@ impl Live {
 
     /// Reads back the rest of the pieces, after all were written. Meanwhile another thread hashes those that were not hashed yet.
     pub(crate) fn read_back_all(&self, verify: bool) -> Result<()> {
-        let until = self.hashed.lock().expect("no panics").until;
-        let mut pieces = std::mem::take(&mut *self.pieces.lock().expect("no panics"));
+        let until = lock(&self.hashed).until;
+        let mut pieces = std::mem::take(&mut *lock(&self.pieces));
         if verify {
             self.drop_cached(&pieces)?;
         } else {
@@ -227,7 +228,7 @@ impl Live {
         let hashed = done.clone();
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let mut sum = self.hashed.lock().expect("no panics");
+                let mut sum = lock(&self.hashed);
                 for some in read {
                     sum.sha.update(&some);
                     sum.until += some.len() as u64;

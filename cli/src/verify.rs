@@ -14,6 +14,7 @@ use crate::dtypes;
 use crate::error::{Failure, Kind, Result};
 use crate::inspect::from_option;
 use crate::layout::{self, Role};
+use crate::lock;
 use crate::loss::{Loss, Real, place};
 use crate::out::{self, count, number};
 use crate::plan::Input;
@@ -280,9 +281,9 @@ fn compare_all(
                 while let Some(&name) = both.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut squares = Squares::default();
                     match compare(args, dtype, sides, name, &mut squares, &mut scratch) {
-                        Ok(differs) => found.lock().expect("no panics").push((name, squares, differs)),
+                        Ok(differs) => lock(&found).push((name, squares, differs)),
                         Err(error) => {
-                            failure.lock().expect("no panics").get_or_insert(error.tensor(name));
+                            lock(&failure).get_or_insert(error.tensor(name));
                             return;
                         }
                     }

@@ -32,38 +32,35 @@ pub(in crate::kernels) struct Job {
     /// The kernel; and what it calls instead of itself if the caller has subnormal numbers flushed, which runs it in the right
     /// environment. (By pointer, so that kernels contain no calls.)
     run: RunRows,
-    pub(in crate::kernels) calmly: RunRows,
+    pub(in crate::kernels) rerun: RunRows,
 }
 
-/// Casts rows of `n` elements, of which the first begin at `src` and `dst`, and says true.
+/// Casts rows of `n` elements, of which the first begin at `src` and `dst`.
 ///
 /// # Safety
-/// As for a [`Kernel`](crate::kernels::plan::Kernel); the instruction set is available, the job has the dtypes of the codec, and
+/// As for a [`PlanKernel`](crate::kernels::plan::PlanKernel); the instruction set is available, the job has the dtypes of the codec, and
 /// its table is there if it needs one.
 pub(in crate::kernels) type RunRows =
-    unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool;
+    unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart);
 
 /// Runs the kernel of a job in the environment that kernels expect.
 ///
 /// # Safety
 /// As for [`RunRows`].
 #[cold]
-unsafe fn calmly(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool {
+unsafe fn rerun(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
     // (Restored explicitly, because kernels do not unwind.)
     let environment = ManuallyDrop::new(Environment::new(Rounding::NearestEven));
     // SAFETY: the caller's elements, to the kernel of this job. No operation moves across a call by pointer.
-    let ran = unsafe { (job.run)(job, src, dst, n, apart) };
+    unsafe { (job.run)(job, src, dst, n, apart) };
     drop(ManuallyDrop::into_inner(environment));
-    ran
 }
 
 /// Fills the place of a kernel.
 ///
 /// # Safety
 /// None.
-unsafe fn nothing(_: &Job, _: *const u8, _: *mut u8, _: usize, _: &Apart) -> bool {
-    true
-}
+unsafe fn nothing(_: &Job, _: *const u8, _: *mut u8, _: usize, _: &Apart) {}
 
 /// A table, which is made once per process and kept.
 #[derive(Clone, Copy)]
@@ -109,7 +106,7 @@ impl Job {
         integer: IntegerTarget::NONE,
         code_mask: 0,
         run: nothing,
-        calmly: nothing,
+        rerun: nothing,
     };
 
     pub(in crate::kernels) fn new(route: &Route, table: Table, extras: Extras) -> Self {
@@ -131,7 +128,7 @@ impl Job {
 
     /// This job, run by a kernel.
     pub(super) fn of(self, run: RunRows) -> Self {
-        Self { run, calmly, ..self }
+        Self { run, rerun, ..self }
     }
 
     /// Casts rows of `n` elements.
@@ -141,8 +138,7 @@ impl Job {
     #[inline(always)]
     pub(in crate::kernels) unsafe fn run_rows(&self, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
         // SAFETY: the caller's elements.
-        let ran = unsafe { (self.run)(self, src, dst, n, apart) };
-        debug_assert!(ran);
+        unsafe { (self.run)(self, src, dst, n, apart) }
     }
 }
 

@@ -194,7 +194,7 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
     })
 }
 
-/// The table of a route that is cast by [`Group`](crate::kernels::plan::Group)s, which are codes of `bits` bits. Those of 8 bits are
+/// The table of a route that is cast by [`PackedGroup`](crate::kernels::plan::PackedGroup)s, which are codes of `bits` bits. Those of 8 bits are
 /// looked up by [halves](Pairs).
 pub(in crate::kernels) fn group_table(route: &Route, bits: u32) -> Option<Table> {
     let groups = groups(route);

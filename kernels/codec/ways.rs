@@ -46,7 +46,7 @@ use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
 use crate::kernels::layout::Apart;
 use crate::kernels::once;
-use crate::kernels::plan::{Group, Step, Steps, Subnormals};
+use crate::kernels::plan::{PackedGroup, Step, Steps, Subnormals};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::kernels::simd::{
     AtOnce, ByAddition, ByF16, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd,
@@ -96,7 +96,7 @@ fn as_integers<I: Ways>(from: DType, to: DType) -> Step {
 /// The step that casts several elements of 4 bits or fewer at a time, as one code, where they are packed on both sides. None if there is
 /// none, or no memory for it.
 #[inline(never)] // For the stack.
-pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<&'static Group> {
+pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<&'static PackedGroup> {
     if route.work != Work::Convert || route.parts != Parts::One {
         return None;
     }
@@ -112,7 +112,7 @@ pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<&'static Grou
         _ => return None,
     };
     let step = step_with(core, route, code / from * to, lookup::group_table(route, code)?);
-    once::keep(&[Group { step, bits: code as usize }])?.first()
+    once::keep(&[PackedGroup { step, bits: code as usize }])?.first()
 }
 
 /// The codec from native complex elements to another float of 16 bits or more, by their real parts, to nearest even.

@@ -378,11 +378,10 @@ impl<'a> Check<'a> {
             return None;
         }
         let (from, bits, layout) = (width(parts.home), parts.to.bits() as usize, &self.caster.route().dst);
-        let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Int(_));
         let is_whole = bits.is_multiple_of(8) && layout.size(8) == bits && !layout.swapped;
         let cut = Cut::new(parts);
         let narrows =
-            (is_integer(parts.home) || cut.is_some()) && is_integer(parts.to) && is_whole && bits / 8 <= from;
+            (parts.home.is_int() || cut.is_some()) && parts.to.is_int() && is_whole && bits / 8 <= from;
         let to = narrows.then_some(bits / 8);
         let nulling = Nulling { check: self, loops, limits: parts.limits().0, from, to, cut };
         Some(nulling.pieces(chunk, dst, marks))
@@ -661,7 +660,6 @@ impl<'a> Look<'a> {
         let (from, to, policy) = (route.from, route.to, &route.policy);
         let (home, homes) = (home(from), rooms.homes.get());
         let fit = range::fit(home, to, policy);
-        let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Int(_));
         Self {
             caster,
             home,
@@ -676,7 +674,7 @@ impl<'a> Look<'a> {
                 _ => None,
             },
             counts_inexact,
-            exact: match (is_integer(home), is_integer(to)) {
+            exact: match (home.is_int(), to.is_int()) {
                 _ if !counts_inexact => Exactness::All,
                 (true, true) => Exactness::All,
                 (false, true) => Exactness::Whole,

@@ -546,6 +546,10 @@ impl DType {
         self.bits() < 8
     }
 
+    pub(crate) const fn is_int(self) -> bool {
+        matches!(self.kind(), Kind::Int(_))
+    }
+
     /// NumPy's character of the kind: `b` bool, `u` unsigned, `i` signed, `f` float, `c` complex.
     ///
     /// The dtypes of ml_dtypes have it too, where NumPy says `V` of most of them.

@@ -161,8 +161,9 @@ pub struct CastOptions {
     pub e8m0_rounding: E8m0Rounding,
     /// The instruction set to run on. Default: None, which is [`Isa::best`].
     pub isa: Option<Isa>,
-    /// Bytes read and written from which on the destination is written past the caches. Default: None, which is
-    /// half of the largest cache; but never, where an instruction set converts a pair more slowly than memory takes it.
+    /// Bytes read and written from which on the destination is written past the caches. Default: None, which on x86-64 is half of the largest
+    /// cache, from 1 to 16 MiB; for pairs that an instruction set converts more slowly than memory takes them, never, or on Intel three
+    /// times as many (as many, if results are wider than the source). Elsewhere it is never.
     pub stream_from: Option<usize>,
     /// How a source of fewer than 8 bits an element is packed. Default: low bits first.
     pub src_packing: Packing,

@@ -18,7 +18,7 @@ use crate::formats::dtype::DType;
 use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
 #[cfg(isa = "vector")]
-use crate::kernels::scaled::calmly;
+use crate::kernels::scaled::in_kernel_environment;
 use crate::parallel::Parallel;
 
 /// Casts elements under scales to floats: decided once, kept, used from any thread.
@@ -80,7 +80,7 @@ impl Dequantizer {
             options: *options,
             dequantize,
             #[cfg(isa = "vector")]
-            decided: calmly(|| Decided::new(&dequantize, &read, &write)),
+            decided: in_kernel_environment(|| Decided::new(&dequantize, &read, &write)),
         })
     }
 

@@ -21,7 +21,7 @@ use crate::cast::Caster;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
 #[cfg(isa = "vector")]
-use crate::kernels::scaled::calmly;
+use crate::kernels::scaled::in_kernel_environment;
 
 /// The most elements of a requantisation that are brought to float32 at a time.
 #[cfg(isa = "vector")]
@@ -487,7 +487,7 @@ impl Quantizing<'_> {
         let start = self.write.at(first) - self.write.at(base);
         let here = dst.part(start..start + self.write.size(n));
         let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
-        let left = calmly(|| wide.cast(&tile, load, blocks, room, scratch, here))?;
+        let left = in_kernel_environment(|| wide.cast(&tile, load, blocks, room, scratch, here))?;
         self.write.fill_gap(dst, base, first + n)?;
         Ok(left)
     }
@@ -501,8 +501,9 @@ impl Quantizing<'_> {
             let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
             let elements = &mut part.elements(self.grid.width());
             let base = part.scales.start;
-            let is_done =
-                calmly(|| wide.largest(load, self.grid, elements, base, negative, room, &mut found))?;
+            let is_done = in_kernel_environment(|| {
+                wide.largest(load, self.grid, elements, base, negative, room, &mut found)
+            })?;
             Ok::<_, Error>(is_done.then_some(found))
         };
         if !self.affine {
@@ -527,14 +528,14 @@ impl Quantizing<'_> {
         let mut numbers = collect(repeat_n(0.0, high.len()))?;
         for (i, (largest, numbers)) in high.chunks(TILE).zip(numbers.chunks_mut(TILE)).enumerate() {
             let first = first + i * TILE;
-            let codes = calmly(|| wide.scales(largest, self.tensor, numbers, room, scratch))?;
+            let codes = in_kernel_environment(|| wide.scales(largest, self.tensor, numbers, room, scratch))?;
             sink.set_all(first, largest.len(), codes);
             for (i, magnitude) in largest.iter().enumerate().filter(|(_, magnitude)| !wide.finds(**magnitude))
             {
                 let data = Extremes::of_f64([0, *magnitude]);
                 let found = self.quantize.find(&data, self.tensor, false);
                 sink.set(first + i, found.code);
-                numbers[i] = calmly(|| wide.number(&found.block, self.tensor).by);
+                numbers[i] = in_kernel_environment(|| wide.number(&found.block, self.tensor).by);
             }
         }
         Ok(Some(numbers))
@@ -555,7 +556,7 @@ impl Quantizing<'_> {
         let mut numbers = collect(repeat_n(0.0, scales.len()))?;
         let mut room = collect(repeat_n(0, 4 * scales.len()))?;
         let codes = given.scales.native(given.bytes, scales, &mut room);
-        let is_done = calmly(|| wide.numbers(codes, self.tensor, &mut numbers))?;
+        let is_done = in_kernel_environment(|| wide.numbers(codes, self.tensor, &mut numbers))?;
         Ok(if is_done { (numbers, base) } else { none })
     }
 }

@@ -19,7 +19,7 @@ use super::scaling::NonFinite;
 use super::shape::{Grid, Piece};
 use crate::kernels::memory::Destination;
 #[cfg(isa = "vector")]
-use crate::kernels::scaled::calmly;
+use crate::kernels::scaled::in_kernel_environment;
 use crate::parallel::{Parallel, Tasks};
 use crate::threads::Lock;
 
@@ -60,7 +60,7 @@ impl Quantizing<'_> {
         each(how, self.source.size(), chunks, &|chunk| {
             #[cfg(isa = "vector")]
             if !self.affine
-                && let Some(amax) = calmly(|| divide::amax(self, chunk.clone()))?
+                && let Some(amax) = in_kernel_environment(|| divide::amax(self, chunk.clone()))?
             {
                 let mut found = Extremes::NONE;
                 found.add(self.quantize.source(amax), NonFinite::Propagate);
@@ -171,7 +171,7 @@ impl Quantizing<'_> {
     /// The kernels, if they can find the scales, too.
     #[cfg(isa = "vector")]
     fn finding<'b>(&'b self, registers: Registers<'b>) -> Option<Divide<'b>> {
-        calmly(|| Divide::new(self, registers?).filter(Divide::finds))
+        in_kernel_environment(|| Divide::new(self, registers?).filter(Divide::finds))
     }
 
     /// There are no kernels.
@@ -214,7 +214,7 @@ impl Quantizing<'_> {
         #[cfg(isa = "vector")]
         if let Some(divide) = divide {
             let mut room = Vec::new();
-            let is_done = calmly(|| {
+            let is_done = in_kernel_environment(|| {
                 let floats = self.source.floats(&piece.elements, &mut room)?;
                 let Some((bytes, first)) = floats else { return Ok(false) };
                 divide.on(bytes, first).found(piece, &mut dst, sink).map(|()| true)
@@ -304,7 +304,7 @@ impl Quantizing<'_> {
         given: &Given<'_>,
         found: Option<&Way>,
     ) -> Option<Divide<'b>> {
-        calmly(|| {
+        in_kernel_environment(|| {
             let divide = Divide::new(self, registers?).filter(|_| !given.has_float_zeros())?;
             if let Some(way) = found { divide.known(way) } else { Some(divide) }
         })
@@ -328,7 +328,7 @@ impl Quantizing<'_> {
         #[cfg(isa = "vector")]
         if let Some(divide) = divide {
             let mut room = Vec::new();
-            let is_done = calmly(|| {
+            let is_done = in_kernel_environment(|| {
                 let floats = self.source.floats(&elements, &mut room)?;
                 let Some((bytes, first)) = floats else { return Ok(false) };
                 divide.on(bytes, first).given(given, elements.clone(), &mut dst, block).map(|()| true)
@@ -360,7 +360,9 @@ impl Dequantizing<'_> {
     ) -> Result<(), Error> {
         let traffic = self.bytes.len().saturating_add(dst.size());
         let chunks = chunks(self.grid, &self.write, dst, LONG);
-        each(how, traffic, chunks, &|(elements, dst)| calmly(|| multiply.run(elements, dst)).map(drop))
+        each(how, traffic, chunks, &|(elements, dst)| {
+            in_kernel_environment(|| multiply.run(elements, dst)).map(drop)
+        })
     }
 
     /// Casts all elements by the reference.

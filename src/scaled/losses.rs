@@ -38,7 +38,7 @@ use crate::formats::options::CastOptions;
 #[cfg(isa = "vector")]
 use crate::formats::options::Policy;
 #[cfg(isa = "vector")]
-use crate::kernels::scaled::{Calm, Ends, LEAST_GROUP, calmly, compared};
+use crate::kernels::scaled::{Ends, LEAST_GROUP, Settled, compared, in_kernel_environment};
 
 /// What was lost of some elements: of a whole buffer, or of a block.
 ///
@@ -135,7 +135,7 @@ impl Losses {
     }
 
     /// Adds elements that are all finite: what was counted of them, and their errors in order.
-    fn add_calm(&mut self, found: &Calm, errors: &[f64]) {
+    fn add_settled(&mut self, found: &Settled, errors: &[f64]) {
         self.elements += errors.len();
         self.compared += errors.len();
         self.saturated += found.saturated;
@@ -238,7 +238,7 @@ impl<'a> Written<'a> {
             read,
             codes,
             #[cfg(isa = "vector")]
-            decided: calmly(|| Decided::new(&read, &codes, &write)),
+            decided: in_kernel_environment(|| Decided::new(&read, &codes, &write)),
             #[cfg(isa = "vector")]
             write,
         })
@@ -330,7 +330,7 @@ impl<'a> Written<'a> {
             let now = first..elements.end.min(first + MANY);
             let n = now.len();
             let (xs, became) = (&mut source[..8 * n], &mut written[..8 * n]);
-            let is_done: Result<bool, Error> = calmly(|| {
+            let is_done: Result<bool, Error> = in_kernel_environment(|| {
                 // (If this is false, it is so for the first elements already.)
                 Ok((data.f64)(now.clone(), xs)? && multiply.run(now, (&mut *became).into())?)
             });
@@ -338,7 +338,7 @@ impl<'a> Written<'a> {
                 return Ok(false);
             }
             let (xs, became) = (xs.as_chunks::<8>().0, became.as_chunks::<8>().0);
-            calmly(|| {
+            in_kernel_environment(|| {
                 let mut done = Ok(());
                 self.grid.runs(first, n, &mut |run, scale| {
                     let ends = known.get(scale, || self.ends(&given, scale, &mut bytes));
@@ -350,7 +350,7 @@ impl<'a> Written<'a> {
                         compared(self.codes.present(), xs, became, &ends, errors)
                     };
                     if let Some(found) = found {
-                        return counted.each(scale, |losses| losses.add_calm(&found, errors));
+                        return counted.each(scale, |losses| losses.add_settled(&found, errors));
                     }
                     for (i, (&x, &y)) in (first + run.start..).zip(xs.iter().zip(became)) {
                         let (x, y) = (f64::from_ne_bytes(x), f64::from_ne_bytes(y));
@@ -743,7 +743,7 @@ impl Requantizer {
         #[cfg(isa = "vector")]
         let job = Dequantizing { dequantize, grid: from, read, bytes: src, write, given };
         #[cfg(isa = "vector")]
-        let decided = calmly(|| Decided::new(dequantize, &read, &write));
+        let decided = in_kernel_environment(|| Decided::new(dequantize, &read, &write));
         #[cfg(isa = "vector")]
         let multiply = decided.as_ref().and_then(|decided| Multiply::new(&job, decided));
         #[cfg(isa = "vector")]

@@ -29,7 +29,7 @@ use crate::formats::layout::ByteOrder;
 use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
 #[cfg(isa = "vector")]
-use crate::kernels::scaled::calmly;
+use crate::kernels::scaled::in_kernel_environment;
 use crate::parallel::Parallel;
 
 /// Casts floats to elements under scales: decided once, kept, used from any thread.
@@ -100,7 +100,7 @@ impl Quantizer {
             options: *options,
             quantize,
             #[cfg(isa = "vector")]
-            decided: calmly(|| Decided::new(&quantize, &read, &write)),
+            decided: in_kernel_environment(|| Decided::new(&quantize, &read, &write)),
             #[cfg(isa = "vector")]
             wide: Wide::new(&quantize, significant(from), &write),
             #[cfg(isa = "vector")]

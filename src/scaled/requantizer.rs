@@ -26,7 +26,7 @@ use crate::formats::layout::ByteOrder;
 use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
 #[cfg(isa = "vector")]
-use crate::kernels::scaled::calmly;
+use crate::kernels::scaled::in_kernel_environment;
 use crate::parallel::Parallel;
 
 /// Casts elements under one scaling to elements under another, in one pass and with one rounding: weights change their
@@ -90,7 +90,7 @@ impl ByF32 {
         let [made, written] = [(DType::F32, &native), (to.0, options)]
             .map(|(dtype, options)| Elements::write(dtype, options, None));
         let (codes, floats, made, written) = (codes?, floats?, made?, written?);
-        Ok(calmly(|| {
+        Ok(in_kernel_environment(|| {
             let odd = Decided::new(&dequantize, &codes, &made)?.odd()?;
             let decided = divide::Decided::new(&quantize, &floats, &written)?;
             Some(Self { dequantize, odd, quantize, decided })
@@ -118,7 +118,7 @@ impl ByF64 {
         let codes = Elements::read(dequantize.from, options, None)?;
         let made = Elements::write(DType::F64, &options.dst_order(ByteOrder::Native), None)?;
         let written = Elements::write(quantize.to, options, None)?;
-        Ok(calmly(|| {
+        Ok(in_kernel_environment(|| {
             let exact = Decided::new(dequantize, &codes, &made)?;
             Some(Self { exact, wide: Wide::new(quantize, bits, &written)? })
         }))

@@ -167,10 +167,6 @@ fn check_scale(dtype: DType) -> Result<(), Error> {
     }
 }
 
-fn is_int(dtype: DType) -> bool {
-    matches!(dtype.kind(), Kind::Int(_))
-}
-
 /// A given factor of the tensor must be finite and positive.
 pub(super) fn check_tensor(tensor: TensorScale) -> Result<(), Error> {
     match tensor {
@@ -187,17 +183,17 @@ fn steps(profile: Profile, scale: DType, to: DType) -> Option<Steps> {
     let steps = match (profile, scale) {
         (Profile::Lanecast | Profile::Ocp, _) => Steps::Own,
         (Profile::Onnx, _) => Steps::Onnx,
-        (Profile::Torchao, F8E8M0) if !is_int(to) => Steps::TorchaoMx,
+        (Profile::Torchao, F8E8M0) if !to.is_int() => Steps::TorchaoMx,
         (Profile::Torchao, F8E4M3FN) if to == F4E2M1 => Steps::TorchaoNvfp4,
         (Profile::Torchao, DType::F32) if to == F8E4M3FN => Steps::TorchaoBlockwise,
-        (Profile::Torchao, DType::F16 | DType::BF16 | DType::F32) if is_int(to) && to.bits() <= 8 => {
+        (Profile::Torchao, DType::F16 | DType::BF16 | DType::F32) if to.is_int() && to.bits() <= 8 => {
             Steps::TorchaoAffine
         }
         (Profile::Modelopt, F8E4M3FN) if to == F4E2M1 => Steps::ModeloptNvfp4,
         (Profile::Modelopt, F8E8M0) if to == F8E4M3FN => Steps::ModeloptMxfp8,
         (Profile::Modelopt, F8E8M0) if to == F4E2M1 => Steps::ModeloptMxfp4,
         (Profile::CompressedTensors, F8E4M3FN) if to == F4E2M1 => Steps::CompressedNvfp4,
-        (Profile::CompressedTensors, F8E8M0) if !is_int(to) => Steps::CompressedMx,
+        (Profile::CompressedTensors, F8E8M0) if !to.is_int() => Steps::CompressedMx,
         (Profile::CompressedTensors, DType::F16 | DType::BF16 | DType::F32)
             if matches!(to, F8E4M3FN | DType::I8 | DType::I4) =>
         {
@@ -289,7 +285,7 @@ impl Quantize {
             Steps::Onnx => CastOptions { rounding: Rounding::NearestEven, ..*options }.policy(DType::F64, to),
             _ => CastOptions::new().nan_to_finite(options.nan_to_finite).policy(DType::F64, to),
         };
-        if is_int(to) {
+        if to.is_int() {
             policy = Policy::DEFAULT;
         }
         let int_rounding = if steps == Steps::Own { scaling.int_rounding } else { Rounding::NearestEven };
@@ -321,7 +317,7 @@ impl Quantize {
 
     /// Is it lanecast's own rule, rounding to nearest even?
     pub(super) fn is_nearest(&self) -> bool {
-        let rounding = if is_int(self.to) { self.int_rounding } else { self.policy.rounding };
+        let rounding = if self.to.is_int() { self.int_rounding } else { self.policy.rounding };
         self.is_own() && rounding == Rounding::NearestEven && !self.is_mx_int && self.stochastic.is_none()
     }
 
@@ -384,7 +380,7 @@ impl Quantize {
     /// May zero points be found, too?
     pub(super) fn check_affine(&self, profile: Profile) -> Result<(), Error> {
         match self.steps {
-            Steps::Compressed if is_int(self.to) => Ok(()),
+            Steps::Compressed if self.to.is_int() => Ok(()),
             _ => Err(Error::ProfileNeeds {
                 profile,
                 what: "finds no zero points for these dtypes: give them, or take compressed_tensors, which finds those of int4 and int8",
@@ -393,7 +389,7 @@ impl Quantize {
     }
 
     pub(super) fn has_zero_points(&self) -> bool {
-        is_int(self.to)
+        self.to.is_int()
             || self.steps == Steps::Onnx && matches!(self.to, DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2)
     }
 
@@ -674,7 +670,7 @@ impl Quantize {
         if x.is_nan() || x.is_inf() || v.is_nan() {
             return false;
         }
-        if is_int(self.to) {
+        if self.to.is_int() {
             let moved = self.integer(v, block.zero);
             return moved != self.clamped_to_codes(moved);
         }
@@ -903,7 +899,7 @@ impl Dequantize {
     }
 
     pub(super) fn has_zero_points(&self) -> bool {
-        is_int(self.from)
+        self.from.is_int()
     }
 
     /// What the elements of a block are multiplied with, exactly or as the profile has it.
@@ -951,7 +947,7 @@ impl Dequantize {
     pub(super) fn element(&self, code: u64, s: Exact, zero: i64) -> u64 {
         let c = match self.product {
             // This profile casts code and zero point to the dtype of the output before it subtracts.
-            Product::Output if is_int(self.from) => {
+            Product::Output if self.from.is_int() => {
                 let z = Exact::int(zero.into()).rounded(self.to);
                 self.difference(code, 0).rounded(self.to).add(z.neg()).rounded(self.to)
             }

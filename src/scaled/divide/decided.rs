@@ -6,7 +6,7 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{How, Kernel, Others};
+use crate::kernels::scaled::{How, Others, ScaledKernel};
 use crate::scaled::codes::{self, Elements};
 use crate::scaled::rule::{Quantize, Steps};
 use crate::scaled::scaling::ScaleRule;
@@ -15,7 +15,7 @@ use crate::scaled::scaling::ScaleRule;
 #[derive(Clone, Copy)]
 pub(in crate::scaled) struct Decided {
     pub(super) isa: Present,
-    pub(super) kernel: Kernel,
+    pub(super) kernel: ScaledKernel,
     /// Float32 quotients to elements, where there is no kernel that goes all the way.
     pub(super) then: Option<Caster>,
     /// Several elements share a byte.
@@ -28,7 +28,7 @@ pub(in crate::scaled) struct Decided {
     /// Zero points to float32.
     pub(super) zeros: Option<Caster>,
     /// Float32 magnitudes divided by one number, straight to float8 scales.
-    pub(super) scales: Option<Kernel>,
+    pub(super) scales: Option<ScaledKernel>,
     /// Scales from float32, in which a profile finds them, to their dtype.
     pub(super) narrow: Option<Caster>,
     /// From float32 to the 16-bit dtype in which a profile divides, and back: rounds to that dtype.
@@ -70,13 +70,13 @@ impl Decided {
         let is_exact = steps == Steps::Own && to == DType::BF16;
         let may_follow = to.float_format().is_some_and(|format| format.mantissa_bits < 8) && !is_exact;
         // (As a result of its own, float32, it would not be correctly rounded.)
-        let direct = Kernel::quotient(isa, from, to, &options).filter(|_| to != DType::F32);
+        let direct = ScaledKernel::quotient(isa, from, to, &options).filter(|_| to != DType::F32);
         let (kernel, then) = match direct {
             Some(kernel) => (kernel, None),
             None if may_follow => {
                 let plain = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
                 let nearest = options.src_order(ByteOrder::Native).rounding(Rounding::NearestEven);
-                let kernel = Kernel::quotient(isa, from, DType::F32, &plain)?;
+                let kernel = ScaledKernel::quotient(isa, from, DType::F32, &plain)?;
                 (kernel, Some(codes::cast(DType::F32, to, &nearest.isa(isa.isa()))?))
             }
             None => return None,
@@ -96,7 +96,7 @@ impl Decided {
                 None
             },
             scales: if steps == Steps::Own && matches!(scale, DType::F8E4M3FN | DType::F8E5M2) {
-                Kernel::quotient(isa, DType::F32, scale, &plain)
+                ScaledKernel::quotient(isa, DType::F32, scale, &plain)
             } else {
                 None
             },

@@ -50,7 +50,7 @@ struct Buffers {
     scales: Vec<f32>,
     inverses: Vec<f32>,
     zeros: Vec<f32>,
-    /// For each scale: whether the kernel is [`WRONG`] for it, or must be told of [`TIES`].
+    /// For each scale: whether the kernel is [`WRONG`](crate::kernels::scales::WRONG) for it, or must be told of [`TIES`].
     flags: Vec<u8>,
     /// The numbers repeated for each element, where blocks are too short for the kernel. Allocated when first needed.
     each: Option<Box<[Numbers; 3]>>,
@@ -289,7 +289,7 @@ impl<'a> Divide<'a> {
     }
 
     /// Casts a region whose scales are known. Blocks flagged [`TIES`] are cast a second time by a loop that checks each element for
-    /// ties, blocks flagged [`WRONG`] by the reference, which gets them from `block` by the index of their scale.
+    /// ties, blocks flagged [`WRONG`](crate::kernels::scales::WRONG) by the reference, which gets them from `block` by the index of their scale.
     #[expect(clippy::too_many_arguments, reason = "a region, where it goes, and room for both")]
     fn cast(
         &self,

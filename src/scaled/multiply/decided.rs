@@ -6,7 +6,9 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{self, By, Factor, Factors, How, Kernel, LEAST_GROUP, Others, Per, Table128};
+use crate::kernels::scaled::{
+    self, By, Factor, Factors, How, LEAST_GROUP, Others, Per, ScaledKernel, Table128,
+};
 use crate::kernels::scales::{self, Ties};
 use crate::scaled::codes::{Elements, cast};
 use crate::scaled::numbers::magnitude;
@@ -142,9 +144,9 @@ impl MayTie {
 /// Dequantisation by looking up codes in tables of products.
 #[derive(Clone, Copy)]
 pub(super) struct Tabling {
-    pub(super) kernel: Kernel,
+    pub(super) kernel: ScaledKernel,
     /// The kernel that fills tables, by casting every code.
-    pub(super) maker: Kernel,
+    pub(super) maker: ScaledKernel,
     pub(super) by: By,
     /// The table, where one serves all scales.
     pub(super) table: Table128,
@@ -157,14 +159,15 @@ impl Tabling {
     /// of the scale is added to the bits of what is looked up.
     fn of_all(
         dequantize: &Dequantize,
-        kernel: &Kernel,
+        kernel: &ScaledKernel,
         after: Factor,
         ties: MayTie,
         isa: Present,
         options: &CastOptions,
     ) -> Option<Self> {
         let Dequantize { from, to, scale, loses_sign, .. } = *dequantize;
-        let maker = if to == DType::F32 { Kernel::times(isa, from, DType::BF16, options)? } else { *kernel };
+        let maker =
+            if to == DType::F32 { ScaledKernel::times(isa, from, DType::BF16, options)? } else { *kernel };
         let (by, mantissas) = if scale == DType::F8E8M0 && after == Factor::NONE && to != DType::F16 {
             (By::Exponent, [1.0; 8])
         } else if scale == DType::F8E4M3FN && from.bits() == 4 && to == DType::BF16 {
@@ -180,19 +183,24 @@ impl Tabling {
         all_codes(from, options, 128, &mut codes)?;
         maker.fill(&codes, &mut words, &mut table, &factors);
         let [table] = table;
-        let kernel = Kernel::tabled(isa, from, to, options, by)?;
+        let kernel = ScaledKernel::tabled(isa, from, to, options, by)?;
         Some(Self { kernel, maker, by, table, any_scale: true })
     }
 
     /// A table of its own for each scale.
-    fn of_each(dequantize: &Dequantize, maker: &Kernel, isa: Present, options: &CastOptions) -> Option<Self> {
+    fn of_each(
+        dequantize: &Dequantize,
+        maker: &ScaledKernel,
+        isa: Present,
+        options: &CastOptions,
+    ) -> Option<Self> {
         let Dequantize { from, to, loses_sign, .. } = *dequantize;
         if loses_sign {
             return None;
         }
         let (by, kernel) = [By::Sixteen, By::Scale]
             .into_iter()
-            .find_map(|by| Some((by, Kernel::tabled(isa, from, to, options, by)?)))?;
+            .find_map(|by| Some((by, ScaledKernel::tabled(isa, from, to, options, by)?)))?;
         let any_scale = by == By::Scale || from.bits() < 8;
         Some(Self { kernel, maker: *maker, by, table: Table128::ZEROS, any_scale })
     }
@@ -244,9 +252,9 @@ fn by_f64(
 #[derive(Clone, Copy)]
 pub(in crate::scaled) struct Decided {
     pub(super) isa: Present,
-    pub(super) kernel: Option<Kernel>,
+    pub(super) kernel: Option<ScaledKernel>,
     /// A faster kernel, where whole groups share a scale.
-    pub(super) products: Option<Kernel>,
+    pub(super) products: Option<ScaledKernel>,
     pub(super) tabling: Option<Tabling>,
     /// Bytes read and written from which on results are streamed past the caches.
     pub(super) stream_from: usize,
@@ -297,7 +305,7 @@ impl Decided {
         } else {
             true
         };
-        let kernel = Kernel::times(isa, from, to, &options).filter(|_| is_right);
+        let kernel = ScaledKernel::times(isa, from, to, &options).filter(|_| is_right);
         let exact = by_f64(dequantize, &tensor, &options, &plain);
         if kernel.is_none() && exact.is_none() {
             return None;

@@ -24,7 +24,7 @@ use super::segment::{Call, Region, Segment};
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
-use crate::kernels::scaled::{BLOCK, By, Factors, How, Kernel, Others, Per, Rows, Table16, Table128};
+use crate::kernels::scaled::{BLOCK, By, Factors, How, Others, Per, Rows, ScaledKernel, Table16, Table128};
 use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 pub(super) use decided::{Decided, product_bits};
 use decided::{MayTie, Tabling};
@@ -103,7 +103,7 @@ fn canonical(values: &mut [f64]) {
 pub(super) struct Multiply<'a> {
     job: &'a Dequantizing<'a>,
     decided: &'a Decided,
-    kernel: Option<&'a Kernel>,
+    kernel: Option<&'a ScaledKernel>,
     /// [`Decided::ties`], for this shape.
     ties: MayTie,
     streams: bool,
