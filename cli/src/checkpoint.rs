@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use safetensors::Dtype;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Failure, Result, on};
@@ -16,6 +16,8 @@ use crate::source::{self, Source, Stamp};
 /// The size of the largest configuration or index that is read.
 const MOST: u64 = 200_000_000;
 
+/// Files that describe the packed weights of GPTQ and AWQ, where `config.json` does not.
+pub(crate) const PACKED_CONFIGS: [&str; 2] = ["quantize_config.json", "quant_config.json"];
 /// How files of tensors end: those that are read, and those that are not.
 const TENSORS: [&str; 9] =
     [".safetensors", ".bin", ".gguf", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".onnx_data"];
@@ -64,6 +66,8 @@ pub(crate) struct Shard {
     pub(crate) name: String,
     pub(crate) source: Box<dyn Source>,
     pub(crate) metadata: Option<BTreeMap<String, String>>,
+    /// What comfy-kitchen says in the metadata of each layer that is quantised.
+    pub(crate) layers: Map<String, Value>,
     pub(crate) stamp: Stamp,
     /// The hash of the header.
     pub(crate) sha256: String,
@@ -103,6 +107,8 @@ pub(crate) struct Checkpoint {
     pub(crate) config: Option<Value>,
     /// The contents of ModelOpt's `hf_quant_config.json`.
     pub(crate) quant_config: Option<Value>,
+    /// The contents of GPTQ's `quantize_config.json`, or AWQ's `quant_config.json`.
+    pub(crate) packed_config: Option<Value>,
     /// The name of the index, and its metadata.
     pub(crate) index: Option<(String, Value)>,
     /// Files that a conversion copies.
@@ -140,6 +146,7 @@ impl Checkpoint {
             tensors: BTreeMap::new(),
             config: None,
             quant_config: None,
+            packed_config: None,
             index: None,
             others: Vec::new(),
             below: Vec::new(),
@@ -203,6 +210,9 @@ impl Checkpoint {
                 self.config = Some(json(&file)?);
             } else if name == "hf_quant_config.json" {
                 self.quant_config = Some(json(&file)?);
+            } else if PACKED_CONFIGS.contains(&&name[..]) {
+                self.packed_config = Some(json(&file)?);
+                self.others.push(file);
             } else if TENSORS[1..].iter().any(|end| name.ends_with(end)) {
                 self.skipped.push(name);
             } else if name == "lanecast.json" {
@@ -327,10 +337,13 @@ impl Checkpoint {
                     .help("move one of the files away"));
             }
         }
+        let layers = layers(header.metadata.as_ref())
+            .map_err(|error| Failure::refused(format!("{name}: _quantization_metadata: {error}")))?;
         self.shards.push(Shard {
             path: path.to_owned(),
             name,
             source,
+            layers,
             metadata: header.metadata,
             stamp,
             sha256: hex(&Sha256::digest(&header.raw)),
@@ -362,9 +375,25 @@ impl Checkpoint {
         found.or_else(|| config.get("text_config")?.get("quantization_config"))
     }
 
+    /// What says how integers are packed: that, or the file that GPTQ and AWQ had before it.
+    pub(crate) fn claims_of_packed(&self) -> Option<&Value> {
+        self.claims().or(self.packed_config.as_ref())
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.tensors.values().map(|tensor| tensor.len).sum()
     }
+}
+
+/// The layers of ComfyUI's metadata. None if there is no such text.
+fn layers(metadata: Option<&BTreeMap<String, String>>) -> serde_json::Result<Map<String, Value>> {
+    #[derive(serde::Deserialize)]
+    struct Text {
+        #[serde(default)]
+        layers: Map<String, Value>,
+    }
+    let text = metadata.and_then(|metadata| metadata.get("_quantization_metadata"));
+    text.map_or(Ok(Map::new()), |text| Ok(serde_json::from_str::<Text>(text)?.layers))
 }
 
 /// The files of a directory and of those in it, relative to `root`. None if there are tensors among them, or they are too many.

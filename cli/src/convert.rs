@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::args::{Convert, FailOn, Progress, Resume};
-use crate::checkpoint::{Checkpoint, hex, is_index};
+use crate::checkpoint::{Checkpoint, PACKED_CONFIGS, hex, is_index};
 use crate::config;
 use crate::error::{Failure, Kind, Result, on};
 use crate::header::byte_len;
@@ -839,7 +839,10 @@ fn work(
 
 /// Writes what a result has beside its tensors.
 fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
-    for file in &it.others {
+    // (What describes packed weights goes with them.)
+    let has_packed = plan.left || !plan.from.split('+').any(|layout| ["awq", "gptq"].contains(&layout));
+    let stays = |file: &&PathBuf| has_packed || !PACKED_CONFIGS.contains(&&file_name(file)[..]);
+    for file in it.others.iter().filter(stays) {
         copy(file, dir)?;
     }
     for file in &it.below {

@@ -273,13 +273,18 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
     let Some(claim) = it.claims().filter(|claim| claim["quant_method"] == "compressed-tensors") else {
         return Ok(());
     };
+    let transforms = claim.get("transform_config").and_then(Value::as_object);
+    if transforms.is_some_and(|transforms| !transforms.is_empty()) {
+        let what = "config.json says that weights are transformed (transform_config)";
+        return Err(Failure::not_there(what).help("what undoes the transformation is not read"));
+    }
     let ignore = Names::of(claim.get("ignore"))?;
     let mut groups = Vec::new();
     for (name, group) in claim.get("config_groups").and_then(Value::as_object).into_iter().flatten() {
         let format = group.get("format").and_then(Value::as_str).or_else(|| claim.get("format")?.as_str());
         let strategy = group.get("weights").and_then(|weights| weights.get("strategy")?.as_str());
         let layouts = of_format(format.unwrap_or(""), strategy);
-        groups.push((name, Names::of(group.get("targets"))?, layouts));
+        groups.push((name, Names::of(group.get("targets"))?, layouts, group.get("weights")));
     }
     let from = "--from LAYOUT takes the tensors' word; else correct config.json";
     for weight in found.weights.values() {
@@ -290,22 +295,47 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
         // (Groups that name a module go before those that name its class.)
-        let mut fits: Vec<_> = groups.iter().filter(|(_, targets, _)| targets.has(module)).collect();
+        let mut fits: Vec<_> = groups.iter().filter(|(_, targets, ..)| targets.has(module)).collect();
         if fits.is_empty() {
-            fits = groups.iter().filter(|(_, targets, _)| targets.classes).collect();
+            fits = groups.iter().filter(|(_, targets, ..)| targets.classes).collect();
         }
         if !groups.is_empty() && fits.is_empty() {
             let what = format!("no group of config.json has {module}, and its tensors are {is}");
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
-        if !fits.is_empty() && !fits.iter().any(|(.., layouts)| layouts.contains(&weight.layout)) {
+        if !fits.is_empty() && !fits.iter().any(|(_, _, layouts, _)| layouts.contains(&weight.layout)) {
             let said: Vec<_> =
-                fits.iter().flat_map(|(_, _, layouts)| layouts).map(|layout| layout.name()).collect();
+                fits.iter().flat_map(|(_, _, layouts, _)| layouts).map(|layout| layout.name()).collect();
             let what = format!("config.json, {}: {}; its tensors are {is}", fits[0].0, said.join(", "));
+            return Err(Failure::refused(what).tensor(&weight.codes).help(from));
+        }
+        if let [(name, .., Some(claim))] = fits[..]
+            && weight.layout.is_packed()
+            && let Some(what) = other_than_claimed(weight, claim)
+        {
+            let what = format!("config.json, {name}: {what}");
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
     }
     Ok(())
+}
+
+/// What packed integers have otherwise than their group of the configuration says.
+fn other_than_claimed(weight: &Weight, claim: &Value) -> Option<String> {
+    let Format { elem, block_cols, .. } = weight.format;
+    let columns = *weight.shape.last()?;
+    let claimed = |key: &str| claim.get(key).and_then(Value::as_u64);
+    if let Some(bits) = claimed("num_bits").filter(|&bits| bits != u64::from(elem.bits())) {
+        return Some(format!("{bits} bits; its codes have {}", elem.bits()));
+    }
+    // (A row of one group has scales as whole rows have.)
+    let group = if block_cols == 0 { columns } else { block_cols } as u64;
+    if let Some(claimed) = claimed("group_size").filter(|&claimed| claimed != group) {
+        return Some(format!("groups of {claimed}; its own have {group}"));
+    }
+    let is_symmetric = claim.get("symmetric").and_then(Value::as_bool);
+    (is_symmetric == Some(false) && weight.zero_points.is_none())
+        .then(|| "it is not symmetric; it has no weight_zero_point".to_owned())
 }
 
 /// What the quantisation of the configuration is called, and the layouts that it allows.
@@ -383,9 +413,11 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
             continue;
         }
         let (module, last) = split(&tensor.name);
-        let role = if ["scaled_fp8", "comfy_quant"].contains(&last) || scaled && MARKERS.contains(&last) {
+        // (A cache or an attention has one scale for all.)
+        let is_of_cache = CACHES.contains(&last) && tensor.shape.iter().product::<usize>() == 1;
+        let role = if scaled && (last == "scaled_fp8" || MARKERS.contains(&last)) {
             Role::Marker
-        } else if scaled && (ACTIVATIONS.contains(&last) || CACHES.contains(&last)) {
+        } else if scaled && (ACTIVATIONS.contains(&last) || is_of_cache) {
             Role::ActivationScale
         } else {
             Role::Plain
@@ -393,6 +425,9 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
         let lone = GLOBALS.contains(&last)
             || SCALES[..4].contains(&last)
             || tensor.name.ends_with("_scale_inv") && role == Role::Plain
+            || last == "comfy_quant"
+            || last == ZERO_POINTS && scaled
+            || last == "scales" && it.get(&format!("{module}qzeros")).is_some()
             || tensor.name.strip_suffix("_scales").is_some_and(|x| it.get(&format!("{x}_blocks")).is_some());
         if lone {
             let near = format!("{module}weight");
@@ -411,16 +446,39 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
             found.roles.insert(tensor.name.clone(), (Role::Scale, None));
             continue;
         }
-        if scaled && dtypes::is_narrow(tensor.dtype) && role == Role::Plain && tensor.shape.len() >= 2 {
-            let what = format!("a quantised weight, {} {:?}, without a scale", tensor.dtype, tensor.shape);
-            let option = format!("--copy '{}' to leave the codes as they are", tensor.name);
-            let problem = Failure::refused(what).tensor(&tensor.name).help("others have scales: fetch it");
-            found.problems.push(problem.option(option));
-        }
+        let problem = codes_without_scales(it, tensor, scaled).filter(|_| role == Role::Plain);
+        found.problems.extend(problem.map(|problem| problem.tensor(&tensor.name)));
         found.roles.insert(tensor.name.clone(), (role, None));
     }
     label(it, &mut found, claim, from);
     found
+}
+
+/// What is wrong with codes that are no recognised weight: others have scales, or beside them lies what is called as one.
+fn codes_without_scales(it: &Checkpoint, tensor: &Tensor, scaled: bool) -> Option<Failure> {
+    let (module, last) = split(&tensor.name);
+    let is_integer = matches!(tensor.dtype, Dtype::I8 | Dtype::U8);
+    let are_codes = dtypes::is_narrow(tensor.dtype) || is_integer && last == "weight";
+    if !are_codes || tensor.shape.len() < 2 {
+        return None;
+    }
+    let codes = format!("codes, {} {:?}", tensor.dtype, tensor.shape);
+    let copy = format!("--copy '{}' to leave the codes as they are", tensor.name);
+    let is_of_codes = |rest: &str| ["scale", "absmax", "quant_state"].iter().any(|part| rest.contains(part));
+    let from = (Bound::Excluded(&tensor.name[..]), Bound::Unbounded);
+    let beside = it.tensors.range::<str, _>(from).map(|(name, _)| name);
+    let mut beside = beside.take_while(|name| name.starts_with(&*tensor.name)).cloned();
+    let near =
+        || ["SCB", "scales"].iter().find_map(|last| Some(it.get(&format!("{module}{last}"))?.name.clone()));
+    if let Some(other) = beside.find(|name| is_of_codes(&name[tensor.name.len()..])).or_else(near) {
+        let what = format!("{codes}, beside which lies {other}: there is no such layout");
+        return Some(Failure::refused(what).help(Layout::ALL.map(Layout::name).join(", ")).option(copy));
+    }
+    scaled.then(|| {
+        Failure::refused(format!("{codes}, without a scale"))
+            .help("others have scales: fetch it")
+            .option(copy)
+    })
 }
 
 /// Sets the name of what was recognised, and compares it with the configuration.
@@ -604,7 +662,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         })
     };
     let (scales, zeros) = (need("scales")?, need("qzeros")?);
-    let claim = |key: &str| it.claims().and_then(|claim| claim.get(key));
+    let claim = |key: &str| it.claims_of_packed().and_then(|claim| claim.get(key));
     let other = |what: String| {
         Failure::refused(what)
             .help("GPTQ of 2, 4 and 8 bits is read, in the formats gptq and gptq_v2, and AWQ of 4 bits in the format gemm")
@@ -658,6 +716,10 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         && groups > 0
         && (inputs.is_multiple_of(groups) || order.is_some());
     let (true, Some(dtype)) = (fits, dtype) else { return Err(misfit()) };
+    if order.is_none() && claim("desc_act").is_some_and(|value| *value == true) {
+        let what = format!("its configuration says desc_act, and {module}g_idx is not there");
+        return Err(Failure::refused(what).help("fetch it").option(copy()));
+    }
     let mut group = inputs / groups;
     let mut group_of_input = None;
     if let Some(order) = order {
@@ -766,13 +828,37 @@ fn scale_dtype(scales: &Tensor) -> Option<DType> {
     }
 }
 
-/// The format that a marker of comfy-kitchen names.
-fn marker(it: &Checkpoint, others: &[Name]) -> Result<Option<String>> {
-    let Some(name) = others.iter().find(|name| name.ends_with("comfy_quant")) else { return Ok(None) };
-    let bytes = it.small(&it.tensors[name])?;
-    let value: Value =
-        serde_json::from_slice(&bytes).map_err(|error| Failure::refused(error.to_string()).tensor(name))?;
-    Ok(value.get("format").and_then(Value::as_str).map(str::to_owned))
+/// The format that comfy-kitchen names, in a tensor beside the codes or in the header of their file.
+fn marker(it: &Checkpoint, codes: &Tensor, others: &[Name]) -> Result<Option<String>> {
+    let module = split(&codes.name).0;
+    let value: Value = match others.iter().find(|name| name.ends_with("comfy_quant")) {
+        Some(name) => serde_json::from_slice(&it.small(&it.tensors[name])?)
+            .map_err(|error| Failure::refused(format!("{name}: {error}")))?,
+        None => match it.shards[codes.shard].layers.get(module.trim_end_matches('.')) {
+            Some(value) => value.clone(),
+            None => return Ok(None),
+        },
+    };
+    let format = value.get("format").and_then(Value::as_str).unwrap_or("");
+    let fits = match codes.dtype {
+        Dtype::F8_E4M3 => ["float8_e4m3fn", "mxfp8"].contains(&format),
+        Dtype::F8_E5M2 => format == "float8_e5m2",
+        Dtype::U8 => format == "nvfp4",
+        Dtype::I8 => format == "int8_tensorwise",
+        _ => false,
+    };
+    // (Rotated weights have to be rotated back.)
+    let is_rotated = |(key, value): (&String, &Value)| {
+        (key.contains("rot") || key.contains("hadamard"))
+            && !matches!(value, Value::Null | Value::Bool(false))
+    };
+    if !fits || value.as_object().is_some_and(|keys| keys.iter().any(is_rotated)) {
+        let what = format!("ComfyUI's marker of {} {:?} says {value}", codes.dtype, codes.shape);
+        return Err(Failure::not_there(what)
+            .help("float8_e4m3fn, float8_e5m2, mxfp8, nvfp4 and int8_tensorwise are read, each of codes of its own dtype, without rotations")
+            .option(format!("--copy '{module}*' to leave all of it as it is")));
+    }
+    Ok(Some(format.to_owned()))
 }
 
 /// Codes and scales whose layout is to be decided.
@@ -832,7 +918,7 @@ impl Pair<'_> {
     /// Decides the layout of codes of 4 bits.
     fn four_bits(&self, global: Option<&Tensor>) -> Result<Decided> {
         use Layout::*;
-        if self.dtype == DType::F8E8M0 && global.is_none() {
+        if self.dtype == DType::F8E8M0 && global.is_none() && self.marker.is_none() {
             let groups = self.check_groups(Scaling::blocks(&[32], self.dtype), "U8")?;
             return Ok((Mxfp4, groups, [1, 32]));
         }
@@ -894,7 +980,7 @@ impl Pair<'_> {
         let inverse = self.scales.name.ends_with("_scale_inv") || last == "scale";
         let int8 = self.codes.dtype == Dtype::I8;
         let groups = Scaling::blocks(&[32], self.dtype);
-        if self.marker.as_deref() == Some("mxfp8") {
+        if self.marker.as_deref() == Some("mxfp8") || self.marker.is_none() && self.from == Some(ComfyMxfp8) {
             // (With whole tiles of rows, these have the same shape as scales that are not in tiles.)
             return Ok((ComfyMxfp8, self.check_tiles(groups)?, [128, 32]));
         }
@@ -938,7 +1024,7 @@ fn scaled(
     mut others: Vec<Name>,
     (from, modelopt): (Option<Layout>, bool),
 ) -> Result<Weight> {
-    let marker = marker(it, &others)?;
+    let marker = marker(it, codes, &others)?;
     if it.get("scaled_fp8").is_some() && split(&scales.name).1 == "scale_weight" {
         others.push("scaled_fp8".into());
         others.sort();

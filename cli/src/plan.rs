@@ -949,6 +949,14 @@ impl Plan {
         name: &Name,
         shape: &[usize],
     ) -> Result<()> {
+        if let Input::Scaled(weight, ..) = &input
+            && layout == Layout::GptOss
+        {
+            let both = format!("{} to gpt-oss", weight.layout.name());
+            return Err(Failure::not_there(both)
+                .tensor(name)
+                .help("convert it to bf16, and that to gpt-oss"));
+        }
         let (mut target, outs) = planner.target(layout, name, shape)?;
         let asked_for = planner.args.scale_rule.is_some() || planner.profile != Profile::Lanecast;
         if let Input::Scaled(weight, ..) = &input

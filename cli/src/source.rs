@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Failure, Result, on};
 use crate::system;
@@ -81,16 +81,21 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(leads_on)
 }
 
-/// A path with all links followed. If it does not exist yet, only those of its directory.
+/// A path with all links followed that are there. What is not there yet is taken for directories, out of which `..` leads.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
-    if let Ok(real) = path.canonicalize() {
-        return real;
+    let mut real =
+        if path.is_absolute() { PathBuf::new() } else { Path::new(".").canonicalize().unwrap_or_default() };
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => _ = real.pop(),
+            component => {
+                real.push(component);
+                real = real.canonicalize().unwrap_or(real);
+            }
+        }
     }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match path.file_name() {
-        Some(name) => parent.canonicalize().unwrap_or_else(|_| parent.to_owned()).join(name),
-        None => path.to_owned(),
-    }
+    real
 }
 
 #[cfg(test)]

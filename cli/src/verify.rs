@@ -33,6 +33,12 @@ struct Side {
 
 impl Side {
     fn open(path: &std::path::Path, from: &str, option: &str) -> Result<Self> {
+        let twice = |name: &str, other: Option<(Input, Vec<usize>)>| match other {
+            None => Ok(()),
+            Some(_) => Err(Failure::refused("it is there twice, as codes and as values")
+                .tensor(name)
+                .of_side(option)),
+        };
         let from = from_option(from)?;
         let it = Checkpoint::open(path)?;
         let found = layout::recognise(&it, from);
@@ -48,11 +54,12 @@ impl Side {
                     let name = weight.name.clone();
                     let input = Input::Scaled(weight, tensor.clone(), scales);
                     let (shape, _) = tile::logical(&input);
-                    tensors.insert(name, (input, shape));
+                    twice(&name, tensors.insert(name.clone(), (input, shape)))?;
                 }
                 (role @ (Role::Plain | Role::ActivationScale), _) => {
                     let to = if role == Role::Plain { &mut tensors } else { &mut activations };
-                    to.insert(tensor.name.clone(), (Input::Plain(tensor.clone()), tensor.shape.to_vec()));
+                    let plain = (Input::Plain(tensor.clone()), tensor.shape.to_vec());
+                    twice(&tensor.name, to.insert(tensor.name.clone(), plain))?;
                 }
                 _ => {}
             }

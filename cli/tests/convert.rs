@@ -1482,6 +1482,150 @@ fn tensors_that_are_called_like_markers_stay() {
     assert_eq!(read(&dir.path().join("b.safetensors")).len(), 3);
 }
 
+/// What would be read wrongly, or without its scales, is an error that names it.
+#[test]
+fn what_is_quantised_in_another_way_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.safetensors");
+    let codes =
+        |dtype: Dtype| -> Tensors { vec![("l.q.weight".into(), dtype, vec![128, 128], vec![1; 1 << 14])] };
+    let text =
+        |name: &str, text: &str| (name.to_owned(), Dtype::U8, vec![text.len()], text.as_bytes().to_vec());
+    let one = |name: &str| (name.to_owned(), Dtype::F32, vec![1], le(&[0.5]));
+    let rotated = r#"{"format":"int8_tensorwise","convrot":true,"convrot_groupsize":256}"#;
+    let (f8, i8) = (Dtype::F8_E4M3, Dtype::I8);
+    let cases: [(&str, Dtype, Tensors); 12] = [
+        // Other layouts of ComfyUI.
+        ("\"convrot\":true", i8, vec![one("l.q.weight_scale"), text("l.q.comfy_quant", rotated)]),
+        ("mxfp9", f8, vec![one("l.q.weight_scale"), text("l.q.comfy_quant", r#"{"format":"mxfp9"}"#)]),
+        ("says []", f8, vec![one("l.q.weight_scale"), text("l.q.comfy_quant", "[]")]),
+        ("nvfp4", f8, vec![one("l.q.weight_scale"), text("l.q.comfy_quant", r#"{"format":"nvfp4"}"#)]),
+        (
+            "l.q.comfy_quant",
+            i8,
+            vec![one("l.q.w_scale"), text("l.q.comfy_quant", r#"{"format":"asym_w4a8_int8"}"#)],
+        ),
+        // Scales of other names.
+        ("beside which lies l.q.weight_scales", f8, vec![one("l.q.weight_scales")]),
+        ("beside which lies l.q.weight.scale", f8, vec![one("l.q.weight.scale")]),
+        ("beside which lies l.q.scales", f8, vec![one("l.q.scales")]),
+        ("beside which lies l.q.SCB", i8, vec![one("l.q.SCB")]),
+        ("beside which lies l.q.weight.absmax", Dtype::U8, vec![one("l.q.weight.absmax")]),
+        // Scales that some codes have and others have not.
+        (
+            "without a scale",
+            i8,
+            vec![("k.weight".into(), i8, vec![128, 2], vec![1; 256]), one("k.weight_scale")],
+        ),
+        (
+            "there is no k.weight",
+            f8,
+            vec![
+                one("l.q.weight_scale"),
+                ("k.scales".into(), Dtype::F16, vec![2, 32], vec![0; 128]),
+                ("k.qzeros".into(), Dtype::I32, vec![2, 4], vec![0; 32]),
+            ],
+        ),
+    ];
+    for (says, dtype, more) in cases {
+        write(&path, &[codes(dtype), more].concat(), None);
+        let out = line(dir.path(), "convert a.safetensors b.safetensors --to bf16");
+        let error = String::from_utf8_lossy(&out.stderr);
+        assert!(matches!(out.status.code(), Some(2 | 3)) && error.contains(says), "{says}: {error}");
+        assert!(error.contains("--copy"), "{error}");
+    }
+    // A marker in the header counts as one beside the codes: the scales are in tiles.
+    let tiled: Tensors = vec![
+        ("l.q.weight".into(), f8, vec![256, 128], vec![0x38; 1 << 15]),
+        (
+            "l.q.weight_scale".into(),
+            Dtype::U8,
+            vec![256, 4],
+            (0..1024u32).map(|i| 120 + (i % 9) as u8).collect(),
+        ),
+    ];
+    let marker = text("l.q.comfy_quant", r#"{"format":"mxfp8"}"#);
+    write(&path, &[tiled.clone(), vec![marker]].concat(), None);
+    ok(dir.path(), "convert a.safetensors beside.safetensors --to f32 --quiet");
+    let layers = r#"{"format_version":"1.0","layers":{"l.q":{"format":"mxfp8"}}}"#;
+    let metadata = [("_quantization_metadata".to_owned(), layers.to_owned())].into();
+    write(&path, &tiled, Some(metadata));
+    ok(dir.path(), "convert a.safetensors header.safetensors --to f32 --quiet");
+    write(&path, &tiled, None);
+    ok(dir.path(), "convert a.safetensors from.safetensors --to f32 --from comfy-mxfp8 --quiet");
+    let bytes = |name: &str| read(&dir.path().join(name))["l.q.weight"].2.clone();
+    assert!(bytes("header.safetensors") == bytes("beside.safetensors"));
+    assert!(bytes("from.safetensors") == bytes("beside.safetensors"));
+    // gpt-oss has its matrices transposed.
+    write(&path, &[codes(i8), vec![one("l.q.weight_scale")]].concat(), None);
+    let error = fails(dir.path(), "convert a.safetensors no.safetensors --to gpt-oss", 2);
+    assert!(error.contains("int8-tensor to gpt-oss") && error.contains("convert it to bf16"), "{error}");
+    // A scale of a cache is one number: these are of something else.
+    let vector = ("l.q_scale".to_owned(), Dtype::F32, vec![2], le(&[1.0, 2.0]));
+    write(&path, &[codes(f8), vec![one("l.q.weight_scale"), vector]].concat(), None);
+    ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --force --quiet");
+    assert_eq!(read(&dir.path().join("b.safetensors")).len(), 2);
+}
+
+/// A configuration of packed integers says what they have.
+#[test]
+fn packed_integers_are_as_their_configuration_says() {
+    let dir = tempfile::tempdir().unwrap();
+    matrices(&dir.path().join("src"), &["l.up_proj.weight"], "{}");
+    ok(dir.path(), "convert src int4 --to int4-group --group-size 32 --quiet");
+    let path = dir.path().join("int4/config.json");
+    let good = json_of(&path);
+    let cases: [(&str, &dyn Fn(&mut Value)); 5] = [
+        ("groups of 64; its own have 32", &|c| {
+            c["config_groups"]["group_0"]["weights"]["group_size"] = json!(64)
+        }),
+        ("8 bits; its codes have 4", &|c| c["config_groups"]["group_0"]["weights"]["num_bits"] = json!(8)),
+        ("it is not symmetric; it has no weight_zero_point", &|c| {
+            c["config_groups"]["group_0"]["weights"]["symmetric"] = json!(false);
+        }),
+        ("transform_config", &|c| {
+            c["transform_config"] = json!({ "config_groups": { "R1": { "type": "hadamard" } } })
+        }),
+        ("", &|c| c["transform_config"] = json!({})),
+    ];
+    for (says, change) in cases {
+        let mut config = good.clone();
+        change(&mut config["quantization_config"]);
+        fs::write(&path, config.to_string()).unwrap();
+        let out = line(dir.path(), "convert int4 out --to bf16 --force --quiet");
+        let error = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.success(), says.is_empty(), "{error}");
+        assert!(error.contains(says), "{says}: {error}");
+    }
+}
+
+/// A destination in a directory that is not there yet may be the source all the same.
+#[test]
+fn sources_are_not_overwritten_by_way_of_what_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    matrices(&dir.path().join("src"), &["l.up_proj.weight"], "{}");
+    let before = listing(&dir.path().join("src"));
+    for (to, code) in [("none/../src", 3), ("src/new/out", 3), ("./none/./../src/../src", 3)] {
+        fails(dir.path(), &format!("convert src {to} --to bf16 --force"), code);
+        assert!(listing(&dir.path().join("src")) == before, "{to}");
+    }
+    ok(dir.path(), "convert src none/../out --to bf16 --quiet");
+}
+
+/// Codes and values of one name are not compared one after the other.
+#[test]
+fn twins_are_not_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = vec![
+        ("l.weight".into(), Dtype::F32, vec![1, 32], le(&[1.0; 32])),
+        ("l.weight_packed".into(), Dtype::U8, vec![1, 16], vec![0x22; 16]),
+        ("l.weight_scale".into(), Dtype::U8, vec![1, 1], vec![127]),
+    ];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    let error = fails(dir.path(), "verify a.safetensors a.safetensors", 3);
+    assert!(error.contains("l.weight: it is there twice, as codes and as values"), "{error}");
+}
+
 /// Scales of activations, as transformers' own float8 has them, and of caches are no weights.
 #[test]
 fn scales_of_activations_and_caches_are_dropped() {
@@ -1558,6 +1702,21 @@ fn gptq_is_read_of_every_width_and_order() {
             ok(dir.path(), "convert src fp8 --to fp8-channel --force --quiet");
             ok(dir.path(), "verify src fp8 --max-rms-error 0.04");
             ok(dir.path(), "inspect src --stats --json");
+            // The second format, which an old file says: the zero points are one more.
+            let config = dir.path().join("src/config.json");
+            fs::write(&config, "{}").unwrap();
+            let own = dir.path().join("src/quantize_config.json");
+            fs::write(&own, format!(r#"{{"bits":{bits},"checkpoint_format":"gptq_v2"}}"#)).unwrap();
+            ok(dir.path(), "convert src v2 --to f32 --force --quiet");
+            fs::remove_file(&own).unwrap();
+            let values = |name: &str| f32s(&read(&dir.path().join(name))["l.up_proj.weight"].2);
+            let (first, second) = (values("out/model.safetensors"), values("v2/model.safetensors"));
+            assert!(!dir.path().join("v2/quantize_config.json").exists());
+            for (i, (first, second)) in first.into_iter().zip(second).enumerate() {
+                let of = order[i % inputs] as usize * outputs + i / inputs;
+                let less = if zeros[of] == 0 { -(most as f32) } else { 1.0 };
+                assert_eq!(second, first + less * scales[of]);
+            }
         }
     }
 }
