@@ -1575,18 +1575,19 @@ fn packed_integers_are_as_their_configuration_says() {
     ok(dir.path(), "convert src int4 --to int4-group --group-size 32 --quiet");
     let path = dir.path().join("int4/config.json");
     let good = json_of(&path);
-    let cases: [(&str, &dyn Fn(&mut Value)); 5] = [
-        ("groups of 64; its own have 32", &|c| {
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change); 5] = [
+        ("groups of 64; its own have 32", |c| {
             c["config_groups"]["group_0"]["weights"]["group_size"] = json!(64)
         }),
-        ("8 bits; its codes have 4", &|c| c["config_groups"]["group_0"]["weights"]["num_bits"] = json!(8)),
-        ("it is not symmetric; it has no weight_zero_point", &|c| {
+        ("8 bits; its codes have 4", |c| c["config_groups"]["group_0"]["weights"]["num_bits"] = json!(8)),
+        ("it is not symmetric; it has no weight_zero_point", |c| {
             c["config_groups"]["group_0"]["weights"]["symmetric"] = json!(false);
         }),
-        ("transform_config", &|c| {
+        ("transform_config", |c| {
             c["transform_config"] = json!({ "config_groups": { "R1": { "type": "hadamard" } } })
         }),
-        ("", &|c| c["transform_config"] = json!({})),
+        ("", |c| c["transform_config"] = json!({})),
     ];
     for (says, change) in cases {
         let mut config = good.clone();
