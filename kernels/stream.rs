@@ -17,7 +17,8 @@ use super::sizes::{LINE, ahead, bytes};
 const CHUNK: usize = 2048;
 /// How many bytes ahead of a chunk the source is prefetched while the chunk is streamed: to L1, where memory is asked once.
 const AHEAD: usize = 4096;
-/// And where it is asked twice: to L1 and, before, to L2.
+/// And where it is asked twice: to L1 and, before, to L2. (Measured on a Granite Rapids, where float64 to int8 takes 1/1.2 of the time by that
+/// on AVX-512, 1/1.5 on AVX2.)
 const TWICE: [usize; 2] = [2048, 12288];
 
 /// A number of elements that is whole blocks, and whole lines of results of `to` bits: a power of two.
