@@ -1,6 +1,5 @@
 //! How many bytes, and how many parts, elements are.
 
-pub(super) use crate::formats::layout::bytes;
 use crate::formats::route::{Parts, Route};
 
 /// Does the last codec itself make complex elements of parts of 16 bits, by writing 32?
@@ -11,6 +10,13 @@ pub(super) fn widens_parts(route: &Route) -> bool {
 
 /// A cache line: what the destination is aligned to.
 pub(super) const LINE: usize = 64;
+
+/// Bytes of `n` elements of `bits` bits in a row, as [`formats::layout::bytes`](crate::formats::layout::bytes) has them. (Kernels know the bits
+/// when they are compiled, and that way they are smaller.)
+#[inline(always)]
+pub(super) const fn bytes(n: usize, bits: usize) -> usize {
+    if bits >= 8 { n * (bits / 8) } else { n / 8 * bits + (n % 8 * bits).div_ceil(8) }
+}
 
 /// Elements of `to` bits from `dst` to the next line: 0 if an element lies across it, or if packed ones would
 /// not end with a byte on both sides.

@@ -79,7 +79,7 @@ impl ByteOrder {
 /// together, so that 8 of them are exactly `bits` bytes.
 #[inline(always)]
 pub(crate) const fn bytes(n: usize, bits: usize) -> usize {
-    if bits >= 8 { n * (bits / 8) } else { n / 8 * bits + (n % 8 * bits).div_ceil(8) }
+    n / 8 * bits + (n % 8 * bits).div_ceil(8)
 }
 
 /// The same of any `n`; None if that overflows.
