@@ -985,7 +985,7 @@ impl Pair<'_> {
             return Ok((ComfyMxfp8, self.check_tiles(groups)?, [128, 32]));
         }
         let usual = Scaling::blocks(&[128, 128], self.dtype);
-        if self.dtype == DType::F8E8M0 && self.fits(groups) && !(inverse && self.fits(usual)) {
+        if self.dtype == DType::F8E8M0 && !int8 && self.fits(groups) && !(inverse && self.fits(usual)) {
             return Ok((Mxfp8, groups, [1, 32]));
         }
         let given = &self.scales.shape;

@@ -1009,6 +1009,22 @@ impl Plan {
         all.map(|(i, jobs)| (name(i), self.jobs[jobs[0]].input.main().shard, jobs)).collect()
     }
 
+    /// What ComfyUI reads in the header of a file of these jobs: the layers that are quantised, and those that stay so.
+    fn comfy_layers(&self, it: &Checkpoint, jobs: &[usize]) -> BTreeMap<String, serde_json::Value> {
+        let mut layers = BTreeMap::new();
+        let comfy = self.layout.as_ref().and_then(|(layout, _)| comfy_format(*layout));
+        for job in jobs.iter().map(|&job| &self.jobs[job]) {
+            let of = &it.shards[job.input.main().shard].layers;
+            let kept = job.name.strip_suffix(".weight").filter(|_| matches!(job.output, Output::Copy));
+            layers.extend(kept.and_then(|module| Some((module.to_owned(), of.get(module)?.clone()))));
+            if let Some(format) = comfy {
+                let made = job.outs.iter().filter_map(|out| out.name.strip_suffix(".comfy_quant"));
+                layers.extend(made.map(|module| (module.to_owned(), json!({ "format": format }))));
+            }
+        }
+        layers
+    }
+
     /// Divides the jobs into files, and computes the offsets of all tensors.
     fn files(&mut self, it: &Checkpoint, shard_size: Option<u64>) -> Result<()> {
         let mut taken = HashMap::new();
@@ -1033,17 +1049,11 @@ impl Plan {
                     .entry("format".to_owned())
                     .or_insert_with(|| "pt".to_owned());
             }
-            let comfy = self.layout.as_ref().and_then(|(layout, _)| comfy_format(*layout));
             if let Some(metadata) = &mut metadata {
                 metadata.remove("_quantization_metadata");
             }
-            if let Some(format) = comfy {
-                let outs = jobs.iter().flat_map(|&job| &self.jobs[job].outs);
-                let layers: BTreeMap<&str, serde_json::Value> = outs
-                    .filter_map(|out| {
-                        Some((out.name.strip_suffix(".comfy_quant")?, json!({ "format": format })))
-                    })
-                    .collect();
+            let layers = self.comfy_layers(it, &jobs);
+            if !layers.is_empty() {
                 let text = json!({ "format_version": "1.0", "layers": layers }).to_string();
                 metadata.get_or_insert_default().insert("_quantization_metadata".to_owned(), text);
             }

@@ -1556,6 +1556,32 @@ fn what_is_quantised_in_another_way_is_refused() {
     let bytes = |name: &str| read(&dir.path().join(name))["l.q.weight"].2.clone();
     assert!(bytes("header.safetensors") == bytes("beside.safetensors"));
     assert!(bytes("from.safetensors") == bytes("beside.safetensors"));
+    // What stays quantised stays in the header.
+    let metadata = |name: &str| {
+        let raw = fs::read(dir.path().join(name)).unwrap();
+        let header: Value =
+            serde_json::from_slice(&raw[8..8 + raw[0] as usize + 256 * raw[1] as usize]).unwrap();
+        header["__metadata__"]["_quantization_metadata"].as_str().map(|text| text.parse::<Value>().unwrap())
+    };
+    let two: Tensors = ["a", "b"]
+        .into_iter()
+        .flat_map(|module| {
+            let codes = (format!("{module}.weight"), f8, vec![16, 16], vec![0x38; 256]);
+            [codes, one(&format!("{module}.weight_scale"))]
+        })
+        .collect();
+    let float8 = json!({ "format": "float8_e4m3fn" });
+    let layers = json!({ "format_version": "1.0", "layers": { "a": float8, "b": float8 } }).to_string();
+    write(&path, &two, Some([("_quantization_metadata".to_owned(), layers)].into()));
+    ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --keep a* --quiet");
+    assert_eq!(metadata("b.safetensors").unwrap()["layers"], json!({ "a": float8 }));
+    ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --force --quiet");
+    assert_eq!(metadata("b.safetensors"), None);
+    // Integers have no scales of powers of two.
+    let scales = ("l.q.weight_scale".to_owned(), Dtype::U8, vec![128, 4], vec![127; 512]);
+    write(&path, &[codes(i8), vec![scales]].concat(), None);
+    let error = fails(dir.path(), "convert a.safetensors no.safetensors --to bf16", 3);
+    assert!(error.contains("scales U8 [128, 4]"), "{error}");
     // gpt-oss has its matrices transposed.
     write(&path, &[codes(i8), vec![one("l.q.weight_scale")]].concat(), None);
     let error = fails(dir.path(), "convert a.safetensors no.safetensors --to gpt-oss", 2);
