@@ -9,7 +9,7 @@ use lanecast::onnx::{
     Attribute, Cast, CastLike, DataType, DequantizeLinear, Error, FnuzInfinity, Operator, Options,
     QuantizeLinear, Strings, Tensor,
 };
-use lanecast::{DType, NanToFinite, Overflow, Rounding, text};
+use lanecast::{DType, NanToFinite, Overflow, Packing, Rounding, text};
 use lanecast_oracle as oracle;
 
 fn rows(file: &str) -> impl Iterator<Item = Vec<&str>> {
@@ -546,4 +546,59 @@ fn linear_operators_refuse_what_a_version_does_not_have() {
     let nonzero = Tensor::new(&[], DataType::Float8E5M2, &[1]).unwrap();
     assert!(QuantizeLinear::new(21, &[]).unwrap().run(&x, &one, Some(&nonzero)).is_err());
     assert!(DequantizeLinear::new(9, &[]).is_err());
+}
+
+/// A tensor without elements has the scales that its rank and axis need, as one with elements has, and they are checked.
+#[test]
+fn linear_operators_take_tensors_without_elements() {
+    let of = |shape: &[usize], data_type: DataType| {
+        let n: usize = shape.iter().product();
+        let bytes = data_type.dtype().unwrap().byte_len(n, Packing::LowFirst).unwrap();
+        Tensor::new(shape, data_type, vec![0; bytes]).unwrap()
+    };
+    let both = |shape: &[usize], scale: &[usize], axis: i64, block: i64| {
+        let mut attributes = vec![("axis", Attribute::Int(axis))];
+        if block > 0 {
+            attributes.push(("block_size", block.into()));
+        }
+        let scale = of(scale, DataType::Float);
+        let mut results = vec![];
+        for data_type in [DataType::Uint8, DataType::Int4, DataType::Float4E2M1, DataType::Float8E4M3FN] {
+            let (floats, codes) = (of(shape, DataType::Float), of(shape, data_type));
+            let zero = of(scale.shape(), data_type);
+            let q = QuantizeLinear::new(23, &attributes).unwrap().run(&floats, &scale, Some(&zero));
+            let d = DequantizeLinear::new(23, &attributes).unwrap();
+            let d = [None, Some(&zero)].map(|zero| d.run(&codes, &scale, zero));
+            results.push(q.map(|made| made == codes));
+            results.extend(d.map(|made| made.map(|made| made == floats)));
+        }
+        results
+    };
+    let empty: [(&[usize], &[usize], i64, i64); 8] = [
+        (&[0], &[], 0, 0),
+        (&[0, 4], &[], 1, 0),
+        (&[0, 4], &[1], 1, 0),
+        (&[0, 4], &[4], 1, 0),
+        (&[2, 0, 3], &[2], -3, 0),
+        (&[4, 0], &[0], 1, 0),
+        (&[0, 4], &[0, 2], 1, 2),
+        (&[4, 0], &[2, 0], 0, 2),
+    ];
+    for (shape, scale, axis, block) in empty {
+        for result in both(shape, scale, axis, block) {
+            assert_eq!(result, Ok(true), "{shape:?}, scales {scale:?}, axis {axis}, blocks of {block}");
+        }
+    }
+    let wrong: [(&[usize], &[usize], i64, i64); 5] = [
+        (&[0, 4], &[3], 1, 0),
+        (&[0, 4], &[0, 1], 1, 0),
+        (&[0, 4], &[4], 2, 0),
+        (&[4, 0], &[4], 1, 0),
+        (&[0, 4], &[0, 4], 1, 2),
+    ];
+    for (shape, scale, axis, block) in wrong {
+        for result in both(shape, scale, axis, block) {
+            assert!(result.is_err(), "{shape:?}, scales {scale:?}, axis {axis}, blocks of {block}");
+        }
+    }
 }

@@ -241,7 +241,8 @@ impl QuantizeLinear {
         Ok(Self { rules: Rules::new(Operator::QuantizeLinear, opset, attributes)? })
     }
 
-    /// Quantises a tensor. The type of the result is that of the zero point, or `output_dtype`, or UINT8.
+    /// Quantises a tensor. The type of the result is that of the zero point, or `output_dtype`, or UINT8. One without elements
+    /// gives one without elements, whose scales are checked all the same.
     ///
     /// ```
     /// use lanecast::onnx::{DataType, QuantizeLinear, Tensor};
@@ -281,6 +282,9 @@ impl QuantizeLinear {
         let is_float8 = to.float_format().is_some_and(|format| format.bits() == 8);
         let zeros = zero_points(y_zero_point, y_scale, !is_float8)?;
         let q = Quantizer::new(from, to, &scaling, &rules.options())?;
+        if x.count() == 0 {
+            return Tensor::new(x.shape(), to_type, &[]);
+        }
         let mut output = room(to, x.count(), q.code_bytes(x.shape())?)?;
         q.quantize_given(numbers(x)?, x.shape(), numbers(y_scale)?, zeros, &mut output)?;
         Tensor::new(x.shape(), to_type, output)
@@ -357,6 +361,9 @@ impl DequantizeLinear {
         let zeros = zero_points(x_zero_point, x_scale, from.float_format().is_none())?;
         let d = Dequantizer::new(from, to, &scaling, &rules.options())?;
         let count = x.count();
+        if count == 0 {
+            return Tensor::new(x.shape(), to_type, &[]);
+        }
         let bytes = to.byte_len(count, Packing::LowFirst);
         let bytes = bytes.ok_or_else(|| Error::ShapeOverflow { shape: x.shape().to_vec() })?;
         let mut output = room(to, count, bytes)?;
