@@ -9,7 +9,8 @@ export type ByteOrder = 'little' | 'big';
 export interface CastOptions {
   /** How many elements there are: for packed ones that do not fill their last byte. */
   length?: number;
-  /** Where the result goes, of exactly its bytes. Default: a new array. */
+  /** Where the result goes, of exactly its bytes. Default: a new array. It may overlap the source only where it begins with it
+   * and its elements are no wider: a cast in place. */
   out?: ArrayBufferView | ArrayBufferLike;
   /** What a system does, which the other options then change. */
   profile?: 'onnx' | 'numpy' | 'torch' | 'ml_dtypes' | 'rust_as';

@@ -72,11 +72,21 @@ export async function load({ simd = hasSimd(), module } = {}) {
 }
 
 function bytesOf(data, what) {
-  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  if (data instanceof ArrayBuffer || (globalThis.SharedArrayBuffer && data instanceof SharedArrayBuffer)) {
-    return new Uint8Array(data);
+  try {
+    if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    if (data instanceof ArrayBuffer || (globalThis.SharedArrayBuffer && data instanceof SharedArrayBuffer)) {
+      return new Uint8Array(data);
+    }
+  } catch (cause) {
+    throw new LanecastError(`${what} has no bytes: its ArrayBuffer was transferred, or has become too short`, { cause });
   }
   throw new LanecastError(`${what} is no typed array, DataView or ArrayBuffer`);
+}
+
+/** Do two views have bytes in common? */
+function overlap(a, b) {
+  if (a.buffer !== b.buffer || a.length === 0 || b.length === 0) return false;
+  return a.byteOffset < b.byteOffset + b.length && b.byteOffset < a.byteOffset + a.length;
 }
 
 /** A module, ready to cast. */
@@ -145,6 +155,14 @@ export class Lanecast {
     const result = out === undefined ? new Uint8Array(size(n, 1)) : bytesOf(out, 'out');
     if (result.length !== size(n, 1)) {
       throw new LanecastError(`out has ${result.length} bytes, and ${n} elements of ${to} take ${size(n, 1)}`);
+    }
+    // (Chunk by chunk from the first: where the elements begin together and do not grow, none is written before it is read.)
+    const inPlace = source.byteOffset === result.byteOffset && bits[1] <= bits[0];
+    if (!inPlace && overlap(source, result)) {
+      throw new LanecastError(
+        `out overlaps the source: it must begin where the source does, at byte ${source.byteOffset} of the buffer and not at ` +
+          `${result.byteOffset}, with elements that are no wider: they have ${bits[1]} bits, and those of the source ${bits[0]}`,
+      );
     }
     const [from_room, to_room] = [source_room(), destination_room()];
     const report = { elements: 0 };

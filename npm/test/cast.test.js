@@ -72,6 +72,45 @@ for (const lanecast of both) {
     assert.equal(lanecast.castChecked(new Uint8Array(0), 'uint8', 'float32').report.elements, 0);
   });
 
+  test(`${lanecast.isa}: in place, longer than a chunk; no other overlap`, () => {
+    const n = 200_001;
+    const x = Float32Array.from(bits(n), (word) => word % 251);
+    const expected = lanecast.castArray(x, 'uint8');
+    const room = new ArrayBuffer(4 * n + 8);
+    new Float32Array(room, 4, n).set(x);
+    const same = { out: new Uint8Array(room, 4, n) };
+    assert.deepEqual(lanecast.cast(new Float32Array(room, 4, n), 'float32', 'uint8', same), expected);
+    const swapped = new Uint8Array([1, 2, 3, 4]);
+    lanecast.cast(swapped, 'uint16', 'uint16', { out: swapped, dstOrder: 'big' });
+    assert.deepEqual([...swapped], [2, 1, 4, 3]);
+
+    const refused = (src, from, to, out) => {
+      const before = new Uint8Array(room.slice());
+      const text = /^out overlaps the source: .* at byte \d+ .* \d+ bits/;
+      assert.throws(() => lanecast.cast(src, from, to, { out }), (e) => e instanceof LanecastError && text.test(e.message));
+      assert.deepEqual(new Uint8Array(room), before, 'nothing is written');
+    };
+    refused(new Uint8Array(room, 0, n), 'uint8', 'float32', new Float32Array(room, 0, n));
+    refused(new Uint8Array(room, 3 * n, n), 'uint8', 'float32', new Float32Array(room, 0, n));
+    refused(new Float32Array(room, 0, n), 'float32', 'uint8', new Uint8Array(room, 1, n));
+    refused(new Float32Array(room, 4, n), 'float32', 'float32', new Float32Array(room, 0, n));
+    lanecast.cast(new Uint8Array(room, 4, 4), 'uint8', 'float32', { out: new Float32Array(room, 8, 4) });
+    lanecast.cast(new Uint8Array(room, 4, 0), 'uint8', 'float32', { out: new Float32Array(room, 0, 0) });
+    lanecast.cast(new Uint8Array(4), 'uint8', 'float32', { out: new Float32Array(room, 0, 4) });
+  });
+
+  test(`${lanecast.isa}: a buffer that was transferred is an error`, () => {
+    const [gone, x] = [new ArrayBuffer(8), new Uint8Array(2)];
+    const views = [gone, new Float32Array(gone), new DataView(gone)];
+    structuredClone(gone, { transfer: [gone] });
+    const fails = (run, text) => assert.throws(run, (e) => e instanceof LanecastError && text.test(e.message));
+    for (const view of views) {
+      fails(() => lanecast.cast(view, 'float32', 'int8'), /^the source has no bytes: its ArrayBuffer was transferred/);
+      fails(() => lanecast.cast(x, 'uint8', 'float32', { out: view }), /^out has no bytes/);
+    }
+    fails(() => lanecast.castArray(views[1], 'int8'), /^the source has no bytes/);
+  });
+
   test(`${lanecast.isa}: errors say what was given`, () => {
     const fails = (run, text) => assert.throws(run, (e) => e instanceof LanecastError && text.test(e.message));
     const x = new Float32Array(2);
