@@ -362,6 +362,7 @@ pub unsafe extern "C" fn lanecast_quantize(
                 let made = q.quantize_given_uninit(src, shape, scales, zeros, dst, how);
                 return made.map(|_| None).map_err(scaled_status);
             }
+            q.check_found(!zero_points.is_null()).map_err(scaled_status)?;
             let scales = zeroed(scales, sizes.scales)?;
             let found = if zero_points.is_null() {
                 let dst = write(dst, sizes.codes)?;
@@ -519,8 +520,9 @@ pub unsafe extern "C" fn lanecast_requantize(
         let found = unsafe {
             let zeros = optional(zero_points, zeros)?;
             let (src, from_scales) = (read(src, before.codes)?, read(from_scales, before.scales)?);
-            let (dst, to_scales) = (write(dst, after.codes)?, zeroed(to_scales, after.scales)?);
+            r.check_given(zeros.is_some()).map_err(scaled_status)?;
             on_threads(how, |how| {
+                let (dst, to_scales) = (write(dst, after.codes)?, zeroed(to_scales, after.scales)?);
                 r.requantize_uninit(src, shape, from_scales, zeros, dst, to_scales, how)
                     .map(|(_, found)| found)
                     .map_err(scaled_status)
@@ -645,10 +647,14 @@ pub unsafe extern "C" fn lanecast_quantize_with_losses(
                 &"zero points are not found here: zero_points must be NULL where compute is 1",
             ));
         }
+        let zeros = !zero_points.is_null();
+        let checked = if compute == 0 { q.check_given(zeros) } else { q.check_found(zeros) };
+        checked.map_err(scaled_status)?;
         // SAFETY: of the sizes that the caller promises, and no two overlap. What is written is initialised first.
         unsafe {
-            let (src, dst) = (read(src, sizes.data)?, zeroed(dst, sizes.codes)?);
+            let src = read(src, sizes.data)?;
             write_losses(sizes.count, all, blocks, |blocks| {
+                let dst = zeroed(dst, sizes.codes)?;
                 if compute == 0 {
                     let (scales, zeros) = (read(scales, sizes.scales)?, optional(zero_points, sizes.zeros)?);
                     let all = q.quantize_given_losses(src, shape, scales, zeros, dst, blocks);

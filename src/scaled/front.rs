@@ -72,6 +72,14 @@ pub(super) fn check_data(
     Err(Error::DataBytes { side, shape: kept(shape)?, dtype, needed, given })
 }
 
+/// Zero points may be given where there are any.
+pub(super) fn check_zero_points(are_given: bool, has_zero_points: bool) -> Result<(), Error> {
+    if are_given && !has_zero_points {
+        return Err(Error::Unsupported { what: "floats have no zero point" });
+    }
+    Ok(())
+}
+
 /// Bytes of the data, on the side that is not quantised.
 pub(super) fn data_bytes(shape: &[usize], grid: &Grid, dtype: DType) -> Result<usize, Error> {
     dtype.byte_len(grid.count, Packing::OnePerByte).ok_or_else(|| overflow(shape))
@@ -102,11 +110,9 @@ pub(super) fn given<'a>(
 ) -> Result<Given<'a>, Error> {
     let places = Scales::new(grid, scaling, order)?;
     check_scales("scales", shape, scaling, grid, scaling.scale_dtype, places.places.bytes, scales.len())?;
+    check_zero_points(zero_points.is_some(), has_zero_points)?;
     let zero_points = match zero_points {
         None => None,
-        Some(_) if !has_zero_points => {
-            return Err(Error::Unsupported { what: "floats have no zero point" });
-        }
         Some(bytes) => {
             let needed = element.byte_len(grid.scales, packing);
             let needed = needed.ok_or_else(|| overflow(shape))?;

@@ -11,7 +11,7 @@ use super::codes::cast;
 use super::divide::Decided;
 use super::engine::{Floats, Given, Quantizing, Source};
 use super::error::Error;
-use super::front::{Quantized, alone, check_data, data_bytes, filled, found, given, rows};
+use super::front::{Quantized, alone, check_data, check_zero_points, data_bytes, filled, found, given, rows};
 use super::jobs::Registers;
 use super::rule::Quantize;
 #[cfg(isa = "vector")]
@@ -346,7 +346,6 @@ impl Quantizer {
         zero_points: &mut [u8],
         how: &Parallel<'_>,
     ) -> Result<Quantized, Error> {
-        self.quantize.check_affine(self.scaling.profile)?;
         self.found(src, shape, dst.into(), scales, Some(zero_points), how)
     }
 
@@ -436,6 +435,26 @@ impl Quantizer {
         Ok(filled(dst))
     }
 
+    /// May scales be found, and zero points? No buffer is looked at: it is asked before one is made ready.
+    #[doc(hidden)]
+    pub fn check_found(&self, zero_points: bool) -> Result<(), Error> {
+        if zero_points {
+            self.quantize.check_affine(self.scaling.profile)?;
+        }
+        self.quantize.check_found(self.scaling.profile)
+    }
+
+    /// May scales be given, and zero points? As [`Quantizer::check_found`].
+    #[doc(hidden)]
+    pub fn check_given(&self, zero_points: bool) -> Result<(), Error> {
+        if matches!(self.quantize.tensor, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
+            return Err(Error::Unsupported {
+                what: "with scales that are given, the factor of the tensor must be given, too",
+            });
+        }
+        check_zero_points(zero_points, self.quantize.has_zero_points())
+    }
+
     pub(super) fn grid(&self, src: usize, shape: &[usize], dst: usize) -> Result<Grid, Error> {
         let grid = Grid::new(shape, &self.scaling)?;
         check_data(
@@ -474,7 +493,7 @@ impl Quantizer {
         affine: bool,
         run: &mut dyn FnMut(Quantizing<'_>) -> Result<Quantized, Error>,
     ) -> Result<Quantized, Error> {
-        self.quantize.check_found(self.scaling.profile)?;
+        self.check_found(affine)?;
         let grid = self.grid(src.len(), shape, dst)?;
         let source = self.floats(src)?;
         run(self.job(&grid, &source, affine)?)
@@ -518,12 +537,8 @@ impl Quantizer {
         scales: &'a [u8],
         zero_points: Option<&'a [u8]>,
     ) -> Result<Given<'a>, Error> {
+        self.check_given(zero_points.is_some())?;
         let (q, options) = (&self.quantize, &self.options);
-        if matches!(q.tensor, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
-            return Err(Error::Unsupported {
-                what: "with scales that are given, the factor of the tensor must be given, too",
-            });
-        }
         let how_packed = (q.to, options.dst_packing, options.dst_order);
         given(shape, grid, &self.scaling, how_packed, scales, zero_points, q.has_zero_points())
     }

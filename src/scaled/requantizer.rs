@@ -10,7 +10,7 @@ use super::divide;
 use super::engine::{Dequantizing, ToFloats};
 use super::engine::{Quantizing, Scaled};
 use super::error::Error;
-use super::front::{Quantized, alone, check_data, filled, found, given, rows};
+use super::front::{Quantized, alone, check_data, check_zero_points, filled, found, given, rows};
 use super::jobs::Registers;
 #[cfg(isa = "vector")]
 use super::multiply::{Decided, Multiply, product_bits};
@@ -324,6 +324,12 @@ impl Requantizer {
         let mut dst = Destination::from(dst);
         let found = self.run(src, shape, src_scales, zero_points, dst.reborrow(), scales, how)?;
         Ok((filled(dst), found))
+    }
+
+    /// May zero points of the source be given? As [`Quantizer::check_found`](crate::scaled::Quantizer).
+    #[doc(hidden)]
+    pub fn check_given(&self, zero_points: bool) -> Result<(), Error> {
+        check_zero_points(zero_points, self.dequantize.has_zero_points())
     }
 
     /// Both grids, after a look whether the buffers have the bytes that they need.

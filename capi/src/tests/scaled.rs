@@ -468,3 +468,88 @@ fn a_callback_stops_what_is_quantised() {
         assert_eq!(status, LANECAST_ERR_CANCELLED, "{zeros:?}");
     }
 }
+
+/// What is refused for its profile, its zero points or its factor leaves every buffer as it was.
+#[test]
+fn what_an_argument_forbids_touches_no_buffer() {
+    let (int8, fp8) = (LANECAST_DTYPE_INT8, LANECAST_DTYPE_FLOAT8_E4M3FN);
+    let (data, shape) = (bytes(&[1.0, 2.0, 3.0, 448.0]), [4usize]);
+    let (onnx, one) = (scaling(c"onnx"), scaling(c"per_tensor"));
+    let computed = lanecast_scaling { tensor_form: 3, ..scaling(c"nvfp4") };
+    let (codes, scale, zero) = ([0xA5u8; 4], 2f32.to_ne_bytes(), [3u8]);
+    for (to, s, zeros, compute, text) in [
+        (int8, &onnx, None, 1, "the profile onnx finds no scales"),
+        (int8, &onnx, Some(zero), 1, "the profile onnx finds no zero points"),
+        (int8, &one, Some(zero), 1, "the profile lanecast finds no zero points"),
+        (fp8, &one, Some(zero), 0, "floats have no zero point"),
+        (LANECAST_DTYPE_FLOAT4_E2M1FN, &computed, None, 0, "the factor of the tensor must be given"),
+    ] {
+        for losses in [false, true] {
+            let (mut to_codes, mut to_scale, mut to_zero) = (codes, scale, zeros);
+            let status = if losses {
+                let zeros = to_zero.as_ref().map_or(null(), |zero| zero.as_ptr().cast());
+                // SAFETY: buffers of what four elements, one scale and one zero point take at most.
+                unsafe {
+                    lanecast_quantize_with_losses(
+                        LANECAST_DTYPE_FLOAT32,
+                        data.as_ptr().cast(),
+                        to,
+                        to_codes.as_mut_ptr().cast(),
+                        shape.as_ptr(),
+                        1,
+                        s,
+                        to_scale.as_mut_ptr().cast(),
+                        zeros,
+                        compute,
+                        null_mut(),
+                        null(),
+                        null_mut(),
+                        null_mut(),
+                    )
+                }
+            } else {
+                let zeros = to_zero.as_mut().map(|zero| &mut zero[..]);
+                quantize(&data, to, &mut to_codes, &shape, s, &mut to_scale, zeros, compute).0
+            };
+            assert_eq!(status, LANECAST_ERR_OPTIONS, "{text}");
+            let text = if losses && zeros.is_some() && compute == 1 { "not found here" } else { text };
+            assert!(message().contains(text), "{text}: {}", message());
+            assert_eq!((to_codes, to_scale, to_zero), (codes, scale, zeros), "{text}, with losses: {losses}");
+        }
+    }
+    let none = lanecast_parallel {
+        size: 3,
+        threads: 0,
+        chunk: 0,
+        parallel_for: None,
+        parallel_for_context: null_mut(),
+        progress: None,
+        progress_context: null_mut(),
+    };
+    for (zeros, how, text) in
+        [(zero.as_ptr(), null(), "floats have no zero point"), (null(), &raw const none, "too small a size")]
+    {
+        let (mut to_codes, mut to_scale) = (codes, scale);
+        // SAFETY: as above.
+        let status = unsafe {
+            lanecast_requantize(
+                fp8,
+                [0u8; 4].as_ptr().cast(),
+                &one,
+                scale.as_ptr().cast(),
+                zeros.cast(),
+                int8,
+                to_codes.as_mut_ptr().cast(),
+                &one,
+                to_scale.as_mut_ptr().cast(),
+                shape.as_ptr(),
+                1,
+                null_mut(),
+                null(),
+                how,
+            )
+        };
+        assert_eq!((status, to_codes, to_scale), (LANECAST_ERR_OPTIONS, codes, scale), "{text}");
+        assert!(message().contains(text), "{text}: {}", message());
+    }
+}
