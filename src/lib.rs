@@ -147,6 +147,7 @@ pub use formats::isa::Isa;
 pub use formats::layout::{ByteOrder, Packing};
 pub use formats::name::NameError;
 pub use formats::options::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};
+pub use formats::stochastic::Stochastic;
 pub use half::{bf16, f16};
 pub use num_complex::Complex;
 pub use room::vec_with_capacity;

@@ -6,9 +6,10 @@ use super::dtype::{DType, Kind};
 /// From where the random words of a cast come.
 ///
 /// ```
-/// use lanecast::CastOptions;
+/// use lanecast::{CastOptions, Stochastic};
+/// let next = |words: Stochastic, elements: u64| words.first + elements;
 /// let options = CastOptions::new().stochastic(7, 1000);
-/// assert_eq!(options.stochastic.map(|s| (s.seed, s.first)), Some((7, 1000)));
+/// assert_eq!(options.stochastic.map(|words| (words.seed, next(words, 24))), Some((7, 1024)));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
