@@ -197,17 +197,31 @@ pub(crate) fn cores() -> usize {
 }
 
 /// Calls `work(0)` on the calling thread, and `work(1)`, `work(2)`, … below `threads` on threads that are started for it, until one
-/// cannot be started.
+/// cannot be started. A panic of one of them goes on here when all have ended. (The scope would make one of its own of it.)
 #[cfg(feature = "std")]
 pub(crate) fn start(threads: usize, work: &(dyn Fn(usize) + Sync)) {
+    use core::panic::AssertUnwindSafe;
+    use std::panic::{catch_unwind, resume_unwind};
+
+    let first = Lock::new(None);
+    let caught = |worker| {
+        let result = catch_unwind(AssertUnwindSafe(|| work(worker)));
+        let mut first = first.lock();
+        *first = first.take().or(result.err());
+    };
     std::thread::scope(|scope| {
         for worker in 1..threads {
-            if std::thread::Builder::new().spawn_scoped(scope, move || work(worker)).is_err() {
+            let caught = &caught;
+            if std::thread::Builder::new().spawn_scoped(scope, move || caught(worker)).is_err() {
                 break;
             }
         }
         work(0);
     });
+    let panic = first.lock().take();
+    if let Some(panic) = panic {
+        resume_unwind(panic);
+    }
 }
 
 /// Calls `work(0)`: without the standard library no thread can be started.

@@ -315,6 +315,19 @@ fn panics(isa: Isa) {
     };
     let cast = || pool.install(|| caster.par_cast_with(&src, &mut dst, n, &how.progress(&bad)));
     assert!(catch_unwind(AssertUnwindSafe(cast)).is_err(), "the panic of a callback comes out");
+    // On a thread that is not the caller's, too, and as it is. (The caller's waits for it.)
+    let (here, another) = (std::thread::current().id(), Barrier::new(2));
+    let bad = |_: Progress| {
+        another.wait();
+        if std::thread::current().id() == here {
+            return ControlFlow::Break(());
+        }
+        std::panic::resume_unwind(Box::new("the callback"))
+    };
+    let on_own = Parallel::new().threads(2).chunk(50_000).progress(&bad);
+    let cast = || caster.par_cast_with(&src, &mut dst, n, &on_own);
+    let panic = catch_unwind(AssertUnwindSafe(cast)).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"the callback"), "own threads");
     pool.install(|| caster.par_cast_with(&src, &mut dst, n, &how)).unwrap();
     assert!(dst == expected);
 }
