@@ -498,7 +498,8 @@ typedef struct lanecast_options {
     uint8_t reserved[2];
     /*
      To floats of 16 bits or fewer, but not to float8_e8m0fnu: 1 chance rounds, by seed and first, and rounding does not;
-     0 no (default). lanecast_options_stochastic sets it.
+     0 no (default). This field and those behind it are not read unless `size` covers them, which it does not after
+     lanecast_options_init: lanecast_options_stochastic sets them, and `size`.
      */
     uint8_t stochastic;
     /*
@@ -506,11 +507,11 @@ typedef struct lanecast_options {
      */
     uint8_t reserved2[11];
     /*
-     What makes one cast round otherwise than another.
+     What makes one cast round otherwise than another. Not read unless `size` covers it.
      */
     uint64_t seed;
     /*
-     The number of the first element: whoever casts in pieces counts on.
+     The number of the first element: whoever casts in pieces counts on. Not read unless `size` covers it.
      */
     uint64_t first;
 } lanecast_options;
@@ -723,7 +724,7 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- Sets every option to its default, and `size` to the size of the first block.
+ Sets every option to its default, and `size` to the size of the first block: what is behind it is not read.
 
  # Safety
  `o` is NULL or writable.

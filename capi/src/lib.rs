@@ -108,13 +108,14 @@ pub struct lanecast_options {
     /// Zero.
     pub reserved: [u8; 2],
     /// To floats of 16 bits or fewer, but not to float8_e8m0fnu: 1 chance rounds, by seed and first, and rounding does not;
-    /// 0 no (default). lanecast_options_stochastic sets it.
+    /// 0 no (default). This field and those behind it are not read unless `size` covers them, which it does not after
+    /// lanecast_options_init: lanecast_options_stochastic sets them, and `size`.
     pub stochastic: u8,
     /// Zero.
     pub reserved2: [u8; 11],
-    /// What makes one cast round otherwise than another.
+    /// What makes one cast round otherwise than another. Not read unless `size` covers it.
     pub seed: u64,
-    /// The number of the first element: whoever casts in pieces counts on.
+    /// The number of the first element: whoever casts in pieces counts on. Not read unless `size` covers it.
     pub first: u64,
 }
 
@@ -295,7 +296,7 @@ unsafe fn read_name<'a>(name: *const c_char) -> Result<&'a str, lanecast_status>
     unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| LANECAST_ERR_NAME)
 }
 
-/// Sets every option to its default, and `size` to the size of the first block.
+/// Sets every option to its default, and `size` to the size of the first block: what is behind it is not read.
 ///
 /// # Safety
 /// `o` is NULL or writable.
