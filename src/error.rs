@@ -116,15 +116,23 @@ pub enum Error {
         /// Elements of the whole cast.
         elements: usize,
     },
-    /// The two views of a strided cast do not have the same shape, or a view does not have one stride for each
-    /// dimension.
+    /// The two views of a strided cast do not have the same shape.
     ShapeMismatch {
         /// The dimension that differs; None if their number does.
         dimension: Option<usize>,
         /// Its extent in the source, or the number of dimensions.
         source: usize,
-        /// The same of the destination, or the number of strides.
+        /// The same of the destination.
         destination: usize,
+    },
+    /// A view does not have one stride for each dimension.
+    StrideCount {
+        /// Which view.
+        side: Side,
+        /// How many dimensions there are.
+        dimensions: usize,
+        /// How many strides it has.
+        strides: usize,
     },
     /// A view leaves its buffer.
     ViewBounds {
@@ -208,7 +216,16 @@ impl fmt::Display for Error {
                 "dimension {dimension} has {source} elements in the source and {destination} in the destination"
             ),
             Self::ShapeMismatch { dimension: None, source, destination } => {
-                write!(f, "{source} dimensions do not go with {destination} dimensions, or strides")
+                write!(
+                    f,
+                    "the source has {source} dimensions and the destination {destination}; they must have the same shape"
+                )
+            }
+            Self::StrideCount { side, dimensions, strides } => {
+                write!(
+                    f,
+                    "the view of the {side} has {dimensions} dimensions and {strides} strides; each needs one"
+                )
             }
             Self::ViewBounds { side, first, end, given } => write!(
                 f,

@@ -281,21 +281,16 @@ impl Caster {
 }
 
 pub(crate) fn same_shape(source: &[usize], destination: &[usize]) -> Result<(), Error> {
-    same_dimensions(source.len(), destination.len())?;
+    if source.len() != destination.len() {
+        let (source, destination) = (source.len(), destination.len());
+        return Err(Error::ShapeMismatch { dimension: None, source, destination });
+    }
     match (0..source.len()).find(|&i| source[i] != destination[i]) {
         Some(i) => {
             let (source, destination) = (source[i], destination[i]);
             Err(Error::ShapeMismatch { dimension: Some(i), source, destination })
         }
         None => Ok(()),
-    }
-}
-
-fn same_dimensions(source: usize, destination: usize) -> Result<(), Error> {
-    if source == destination {
-        Ok(())
-    } else {
-        Err(Error::ShapeMismatch { dimension: None, source, destination })
     }
 }
 
@@ -437,8 +432,11 @@ impl<'a> Walk<'a> {
     /// Fills the walk in from the views, for whose dimensions there is room. False if they have no elements.
     fn fill(&mut self, caster: &Caster) -> Result<bool, Error> {
         let (shape, [src_strides, dst_strides]) = (self.shape, self.strides);
-        same_dimensions(shape.len(), src_strides.len())?;
-        same_dimensions(shape.len(), dst_strides.len())?;
+        for (side, strides) in [(Side::Source, src_strides.len()), (Side::Destination, dst_strides.len())] {
+            if strides != shape.len() {
+                return Err(Error::StrideCount { side, dimensions: shape.len(), strides });
+            }
+        }
         let sides = [(Side::Source, caster.from()), (Side::Destination, caster.to())];
         for ((side, dtype), layout) in sides.into_iter().zip(caster.layouts()) {
             if layout.byte_len(8) != Some(8 * dtype.itemsize()) {
