@@ -1,5 +1,8 @@
 //! What each dtype is made of.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
@@ -626,8 +629,38 @@ impl FromStr for DType {
     /// The dtype of a canonical name, spelt exactly.
     fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|dtype| dtype.name() == name);
-        found.ok_or_else(|| NameError::new("dtype", name, &Self::ALL.map(Self::name)))
+        found.ok_or_else(|| NameError::new("dtype", name, &Self::ALL.map(Self::name)).near(near(name)))
     }
+}
+
+/// Letters in lower case, and digits.
+fn plain(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// The canonical names of dtypes that a name may mean: `f32`, `bf16`, `half`, `torch.int8`, `F8_E4M3`, of which there are several.
+#[cold]
+fn near(name: &str) -> Vec<&'static str> {
+    let name = plain(name.rsplit('.').next().unwrap_or(name));
+    let digits = name.find(|c: char| c.is_ascii_digit()).unwrap_or(name.len());
+    let wanted = match name.split_at(digits) {
+        ("half", "") => "float16".to_owned(),
+        ("single", "") => "float32".to_owned(),
+        ("double", "") => "float64".to_owned(),
+        ("f" | "fp", rest) => format!("float{rest}"),
+        ("bf", rest) => format!("bfloat{rest}"),
+        ("i" | "s", rest) => format!("int{rest}"),
+        ("u", rest) => format!("uint{rest}"),
+        ("c", rest) => format!("complex{rest}"),
+        _ => name.clone(),
+    };
+    let is_near = |dtype: &DType| {
+        let known = plain(dtype.name());
+        // What begins so, if it is more than a kind, and not the half of a number.
+        let rest = known.strip_prefix(&wanted).filter(|_| digits < name.len() || known == wanted);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    DType::ALL.into_iter().filter(is_near).map(DType::name).collect()
 }
 
 #[cfg(test)]
@@ -665,6 +698,35 @@ mod tests {
         for wrong in ["", "Bool", "float32 ", "f32", "float8_e4m3fnu"] {
             assert!(wrong.parse::<DType>().is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn names_of_others_are_near_ours() {
+        for (name, expected) in [
+            ("f32", &["float32"][..]),
+            ("bf16", &["bfloat16"]),
+            ("fp16", &["float16"]),
+            ("half", &["float16"]),
+            ("BOOL", &["bool"]),
+            ("torch.int8", &["int8"]),
+            ("u1", &["uint1"]),
+            ("float32 ", &["float32"]),
+            ("c64", &["complex64"]),
+            ("F8_E5M2", &["float8_e5m2", "float8_e5m2fnuz"]),
+            ("float8_e4m3fnu", &["float8_e4m3fnuz"]),
+            ("fp4", &["float4_e2m1fn"]),
+            ("float", &[]),
+            ("b", &[]),
+            ("int12", &[]),
+            ("", &[]),
+        ] {
+            assert_eq!(near(name), expected, "{name:?}");
+        }
+        let message = |name: &str| name.parse::<DType>().unwrap_err().to_string();
+        let asks = "no dtype is named \"F8_E4M3\": is float8_e4m3 or float8_e4m3fn or ";
+        assert!(message("F8_E4M3").starts_with(asks), "{}", message("F8_E4M3"));
+        assert!(message("f32").contains("\"f32\": is float32 meant? The names are bool, "));
+        assert!(message("string").starts_with("no dtype is named \"string\"; the names are bool, "));
     }
 
     #[test]

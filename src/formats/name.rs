@@ -20,6 +20,8 @@ pub struct NameError {
     /// Whose name of that, if it depends.
     dialect: Option<&'static str>,
     name: String,
+    /// Names that may be meant.
+    near: Vec<&'static str>,
     known: Vec<Cow<'static, str>>,
 }
 
@@ -30,6 +32,7 @@ impl NameError {
             what,
             dialect: None,
             name: name.to_owned(),
+            near: Vec::new(),
             known: known.iter().copied().map(Cow::Borrowed).collect(),
         }
     }
@@ -41,7 +44,14 @@ impl NameError {
         name: &str,
         known: impl Iterator<Item = Cow<'static, str>>,
     ) -> Self {
-        Self { what: "dtype", dialect: Some(dialect), name: name.to_owned(), known: known.collect() }
+        let (what, name) = ("dtype", name.to_owned());
+        Self { what, dialect: Some(dialect), name, near: Vec::new(), known: known.collect() }
+    }
+
+    /// The same, which asks whether one of these was meant.
+    #[cold]
+    pub(crate) fn near(self, near: Vec<&'static str>) -> Self {
+        Self { near, ..self }
     }
 
     /// The name that was given.
@@ -56,11 +66,12 @@ impl NameError {
 
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, dialect, name, known } = self;
-        let known = known.join(", ");
+        let Self { what, dialect, name, near, known } = self;
+        let (known, near) = (known.join(", "), near.join(" or "));
         match dialect {
             Some(dialect) => write!(f, "{dialect} has no {what} named {name:?}; its names are {known}"),
-            None => write!(f, "no {what} is named {name:?}; the names are {known}"),
+            None if near.is_empty() => write!(f, "no {what} is named {name:?}; the names are {known}"),
+            None => write!(f, "no {what} is named {name:?}: is {near} meant? The names are {known}"),
         }
     }
 }
