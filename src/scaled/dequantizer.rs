@@ -58,6 +58,9 @@ impl fmt::Debug for Dequantizer {
 impl Dequantizer {
     /// Decides the dequantisation of `from` to `to`, a float of 16 bits or more.
     ///
+    /// Of the options, packing of the elements, byte orders and `isa` count, and by lanecast's own rule `rounding`; profiles round to
+    /// nearest even. No other counts: `stochastic` does not round what is dequantised.
+    ///
     /// ```
     /// use lanecast::scaled::{Dequantizer, Scaling};
     /// use lanecast::{CastOptions, DType};

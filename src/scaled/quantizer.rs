@@ -35,7 +35,7 @@ use crate::parallel::Parallel;
 /// Casts floats to elements under scales: decided once, kept, used from any thread.
 ///
 /// Data are bytes in row-major order and a shape. The options say rounding, saturation, NaN, packing and byte orders
-/// (scales and zero points have that of the elements).
+/// (scales and zero points have that of the elements); [`Quantizer::new`] says which of them count when.
 ///
 /// ```
 /// use lanecast::scaled::{Quantizer, Scaling};
@@ -76,6 +76,26 @@ impl fmt::Debug for Quantizer {
 
 impl Quantizer {
     /// Decides the quantisation of `from`, a float of 16 bits or more, to `to`.
+    ///
+    /// Of the options, packing, byte orders and `isa` count always, and for floats `nan_to_finite`. By lanecast's own rule `rounding`,
+    /// `saturation` and `stochastic` (to floats of 16 bits or fewer) count for floats, too; by [`Profile::Onnx`](super::Profile)
+    /// `saturation`; the other profiles have these as their systems do. Integers saturate, and are rounded as
+    /// [`Scaling::int_rounding`] says: neither `int_rounding` nor `float_to_int` of the options counts, nor chance.
+    ///
+    /// ```
+    /// # use lanecast::scaled::{Quantizer, Scaling};
+    /// # use lanecast::{CastOptions, DType, Rounding};
+    /// let code = |scaling: &Scaling, options: &CastOptions| {
+    ///     let mut code = [0];
+    ///     let q = Quantizer::new(DType::F32, DType::I8, scaling, options)?;
+    ///     q.quantize_given(&2.5f32.to_ne_bytes(), &[1], &1f32.to_ne_bytes(), None, &mut code)?;
+    ///     Ok::<_, lanecast::scaled::Error>(code[0])
+    /// };
+    /// let (scaling, options) = (Scaling::per_tensor(DType::F32), CastOptions::new());
+    /// assert_eq!(code(&scaling, &options.int_rounding(Rounding::Up))?, 2); // to nearest even all the same
+    /// assert_eq!(code(&scaling.int_rounding(Rounding::Up), &options)?, 3);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
     ///
     /// ```
     /// use lanecast::scaled::{Quantizer, Scaling};
