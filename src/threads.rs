@@ -204,22 +204,21 @@ pub(crate) fn start(threads: usize, work: &(dyn Fn(usize) + Sync)) {
     use std::panic::{catch_unwind, resume_unwind};
 
     let first = Lock::new(None);
-    let caught = |worker| {
-        let result = catch_unwind(AssertUnwindSafe(|| work(worker)));
-        let mut first = first.lock();
-        *first = first.take().or(result.err());
-    };
     std::thread::scope(|scope| {
         for worker in 1..threads {
-            let caught = &caught;
-            if std::thread::Builder::new().spawn_scoped(scope, move || caught(worker)).is_err() {
+            let first = &first;
+            let caught = move || {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(worker))) {
+                    first.lock().get_or_insert(panic);
+                }
+            };
+            if std::thread::Builder::new().spawn_scoped(scope, caught).is_err() {
                 break;
             }
         }
         work(0);
     });
-    let panic = first.lock().take();
-    if let Some(panic) = panic {
+    if let Some(panic) = first.lock().take() {
         resume_unwind(panic);
     }
 }

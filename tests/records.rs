@@ -425,8 +425,25 @@ fn errors_of_structures_say_what_is_wrong() {
         parse("[(('b', 'a'), 'i4'), ('b', 'f4')]"),
         "two fields are named \"b\"; each needs its own name"
     );
-    assert!(parse("[('a', 'i3')]").starts_with("NumPy has no dtype named \"i3\"; its names are bool,"));
-    assert!(parse("[('a', '|V4')]").starts_with("NumPy has no dtype named \"|V4\""));
+    assert!(
+        parse("[('a', 'i3')]")
+            .starts_with("there is no dtype here that NumPy names \"i3\"; its names are bool,")
+    );
+    // Others than those of elements.
+    for (text, code) in [
+        ("[('a', '|V4')]", "|V4"),
+        ("V8,f4", "V8"),
+        ("3S5", "S5"),
+        ("O", "O"),
+        ("M8[s]", "M8[s]"),
+        ("longdouble", "longdouble"),
+    ] {
+        let message = parse(text);
+        assert!(
+            message.starts_with(&format!("there is no dtype here that NumPy names {code:?}")),
+            "{message}"
+        );
+    }
     assert_eq!(
         parse("{'names': ['a'], 'formats': ['f8'], 'offsets': [4], 'itemsize': 8}"),
         "the field \"a\" needs a record of 12 bytes; it has 8"

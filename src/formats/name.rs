@@ -20,8 +20,8 @@ pub struct NameError {
     /// Whose name of that, if it depends.
     dialect: Option<&'static str>,
     name: String,
-    /// Names that may be meant.
-    near: Vec<&'static str>,
+    /// The name that may be meant.
+    near: Option<&'static str>,
     known: Vec<Cow<'static, str>>,
 }
 
@@ -32,7 +32,7 @@ impl NameError {
             what,
             dialect: None,
             name: name.to_owned(),
-            near: Vec::new(),
+            near: None,
             known: known.iter().copied().map(Cow::Borrowed).collect(),
         }
     }
@@ -45,12 +45,11 @@ impl NameError {
         known: impl Iterator<Item = Cow<'static, str>>,
     ) -> Self {
         let (what, name) = ("dtype", name.to_owned());
-        Self { what, dialect: Some(dialect), name, near: Vec::new(), known: known.collect() }
+        Self { what, dialect: Some(dialect), name, near: None, known: known.collect() }
     }
 
-    /// The same, which asks whether one of these was meant.
-    #[cold]
-    pub(crate) fn near(self, near: Vec<&'static str>) -> Self {
+    /// The same, which asks whether this was meant.
+    pub(crate) fn near(self, near: Option<&'static str>) -> Self {
         Self { near, ..self }
     }
 
@@ -67,11 +66,17 @@ impl NameError {
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, dialect, name, near, known } = self;
-        let (known, near) = (known.join(", "), near.join(" or "));
+        let known = known.join(", ");
         match dialect {
-            Some(dialect) => write!(f, "{dialect} has no {what} named {name:?}; its names are {known}"),
-            None if near.is_empty() => write!(f, "no {what} is named {name:?}; the names are {known}"),
-            None => write!(f, "no {what} is named {name:?}: is {near} meant? The names are {known}"),
+            Some(dialect) => {
+                write!(f, "there is no {what} here that {dialect} names {name:?}; its names are {known}")
+            }
+            None => match near {
+                None => write!(f, "no {what} is named {name:?}; the names are {known}"),
+                Some(near) => {
+                    write!(f, "no {what} is named {name:?}: is {near} meant? The names are {known}")
+                }
+            },
         }
     }
 }

@@ -182,7 +182,7 @@ impl DType {
     /// assert_eq!(DType::parse(Dialect::MindSpore, "intc")?, DType::I32);
     /// assert_eq!(DType::parse(Dialect::Safetensors, "F8_E4M3")?, DType::F8E4M3FN);
     /// let error = DType::parse(Dialect::Torch, "single").unwrap_err().to_string();
-    /// assert!(error.starts_with("PyTorch has no dtype named \"single\"; its names are bool, uint2,"));
+    /// assert!(error.starts_with("there is no dtype here that PyTorch names \"single\"; its names are bool, uint2,"));
     /// # Ok::<(), lanecast::NameError>(())
     /// ```
     ///
