@@ -1,5 +1,6 @@
 //! The plan of a conversion: what becomes of each tensor, and which files the result has.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -351,11 +352,17 @@ fn fused(name: &str) -> String {
     name.to_owned()
 }
 
-/// The columns of a group of int4-group and int8-group: those that the option names, or that a weight of the source has, or 128. 0: whole rows.
+/// The columns of a group of int4-group and int8-group: those that the option names, or that most weights of the source have, or 128. 0: whole
+/// rows.
 fn group_size(args: &Convert, found: &Recognised, layout: Option<Layout>) -> Result<usize> {
+    // (A row that is one group says nothing of those of longer rows.)
     let of_source = || {
-        let mut weights = found.weights.values().filter(|weight| weight.layout.is_packed());
-        weights.next().map_or(128, |weight| weight.format.block_cols)
+        let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
+        for weight in found.weights.values().filter(|weight| weight.layout.is_packed()) {
+            *sizes.entry(weight.format.block_cols).or_default() += 1;
+        }
+        let most = sizes.iter().max_by_key(|&(&size, &n)| (size > 0, n, Reverse(size)));
+        most.map_or(128, |(&size, _)| size)
     };
     match args.group_size {
         Some(size) if !layout.is_some_and(Layout::is_packed) => {
@@ -475,8 +482,20 @@ fn scale_shape(layout: Layout, scaling: &Scaling, name: &str, shape: &[usize]) -
 impl Planner<'_> {
     /// Whether a packed weight is none of the result's: one configuration describes all, and what is written has no zero points.
     fn has_other_groups(&self, weight: &Weight) -> bool {
-        weight.layout.is_packed()
-            && (weight.format.block_cols != self.group_size || weight.zero_points.is_some())
+        let columns = match weight.format.block_cols {
+            0 if self.group_size > 0 => *weight.shape.last().unwrap_or(&0),
+            columns => columns,
+        };
+        weight.layout.is_packed() && (columns != self.group_size || weight.zero_points.is_some())
+    }
+
+    /// The format of a weight that stays in the result, as the configuration describes all of them.
+    fn format_of(&self, weight: &Weight) -> Arc<Format> {
+        let mut format = weight.format.clone();
+        if weight.layout.is_packed() {
+            format.block_cols = self.group_size;
+        }
+        format.into()
     }
 
     /// The dtype of scales: that of `--scale-dtype`, or the one that loaders of the layout expect.
@@ -787,7 +806,7 @@ impl Plan {
             self.kept.insert(tensor.name.clone(), left.unwrap_or("it has that layout"));
             self.leave(planner, weight)?;
             if planner.layout == Some(weight.layout) && role == Role::Weight {
-                self.layout.get_or_insert_with(|| (weight.layout, weight.format.clone().into()));
+                self.layout.get_or_insert_with(|| (weight.layout, planner.format_of(weight)));
             }
             self.push_plain(tensor, None);
             return Ok(());

@@ -1245,6 +1245,35 @@ fn int4_groups_are_written_as_compressed_tensors_has_them() {
     }
 }
 
+/// A weight with as many columns as a group has one, and the others keep theirs.
+#[test]
+fn groups_are_those_that_most_weights_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let tensor = |name: &str, columns: usize| {
+        let x = bf16s(&Random(columns as u64).floats(8 * columns));
+        (format!("{name}_proj.weight"), Dtype::BF16, vec![8, columns], x)
+    };
+    write(&src.join("model.safetensors"), &vec![tensor("a", 32), tensor("b", 96), tensor("c", 64)], None);
+    fs::write(src.join("config.json"), "{}").unwrap();
+    for to in ["int4-group", "int8-group"] {
+        ok(dir.path(), &format!("convert src {to} --to {to} --group-size 32 --quiet"));
+        for words in ["", "--group-size 32"] {
+            ok(dir.path(), &format!("convert {to} again --to {to} {words} --force --quiet"));
+            let again = listing(&dir.path().join("again"));
+            let same = |(a, b): (&(String, Vec<u8>), _)| a.0 == "lanecast.json" || *a == b;
+            assert!(again.iter().zip(listing(&dir.path().join(to))).all(same), "{to} {words}");
+        }
+    }
+    // Rows that are all one group may be of any length.
+    fs::remove_file(src.join("model.safetensors")).unwrap();
+    write(&src.join("model.safetensors"), &vec![tensor("a", 32)], None);
+    ok(dir.path(), "convert src one --to int4-group --group-size 32 --quiet");
+    ok(dir.path(), "convert one rows --to int4-group --quiet");
+    ok(dir.path(), "verify one rows");
+}
+
 /// Zero points are packed down the columns, eight rows to a number.
 #[test]
 fn int4_with_zero_points_is_read() {
