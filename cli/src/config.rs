@@ -130,7 +130,8 @@ fn quantisation(it: &Checkpoint, plan: &Plan) -> Option<Value> {
     Some(match layout {
         Layout::Fp8Block => {
             let mut value = json!({
-                "quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128],
+                "quant_method": "fp8", "activation_scheme": "dynamic",
+                "weight_block_size": [format.block_rows, format.block_cols],
                 "modules_to_not_convert": ignore,
             });
             if format.scaling.scale_dtype == DType::F8E8M0 {

@@ -376,6 +376,14 @@ fn group_size(args: &Convert, found: &Recognised, layout: Option<Layout>) -> Res
     }
 }
 
+/// The rows and columns of a block of fp8-block: those that all weights of the source have, or 128 x 128.
+fn block_size(found: &Recognised) -> [usize; 2] {
+    let weights = found.weights.values().filter(|weight| weight.layout == Layout::Fp8Block);
+    let blocks: BTreeSet<_> =
+        weights.map(|weight| [weight.format.block_rows, weight.format.block_cols]).collect();
+    if blocks.len() == 1 { blocks.into_iter().next().expect("one") } else { [128, 128] }
+}
+
 struct Planner<'a> {
     it: &'a Checkpoint,
     args: &'a Convert,
@@ -383,6 +391,8 @@ struct Planner<'a> {
     layout: Option<Layout>,
     /// The columns of a group of int4-group and int8-group.
     group_size: usize,
+    /// The rows and columns of a block of fp8-block.
+    block_size: [usize; 2],
     choice: Choice,
     /// The dtype of floats that are not quantised.
     high: Option<DType>,
@@ -403,12 +413,13 @@ const fn has_groups(layout: Layout) -> bool {
     )
 }
 
-/// The dtype of a layout's codes, its scaling, and the rows and columns of its blocks. `group`: those of packed integers.
-fn form(layout: Layout, scale: DType, group: usize) -> (DType, Scaling, [usize; 2]) {
+/// The dtype of a layout's codes, its scaling, and the rows and columns of its blocks. `group` and `block`: those of packed integers and of
+/// fp8-block.
+fn form(layout: Layout, scale: DType, group: usize, block: [usize; 2]) -> (DType, Scaling, [usize; 2]) {
     use Layout::*;
     let per_row = Scaling::blocks(&[1, 0], scale);
     match layout {
-        Fp8Block => (DType::F8E4M3FN, Scaling::blocks(&[128, 128], scale), [128, 128]),
+        Fp8Block => (DType::F8E4M3FN, Scaling::blocks(&block, scale), block),
         Fp8Channel => (DType::F8E4M3FN, per_row, [1, 0]),
         Int8Channel => (DType::I8, per_row, [1, 0]),
         Int8Tensor => (DType::I8, Scaling::per_tensor(scale), [1, 0]),
@@ -480,8 +491,12 @@ fn scale_shape(layout: Layout, scaling: &Scaling, name: &str, shape: &[usize]) -
 }
 
 impl Planner<'_> {
-    /// Whether a packed weight is none of the result's: one configuration describes all, and what is written has no zero points.
+    /// Whether the blocks of a weight are none of the result's: one configuration describes all, and what is written has no zero points.
     fn has_other_groups(&self, weight: &Weight) -> bool {
+        let block = [weight.format.block_rows, weight.format.block_cols];
+        if weight.layout == Layout::Fp8Block {
+            return block != self.block_size;
+        }
         let columns = match weight.format.block_cols {
             0 if self.group_size > 0 => *weight.shape.last().unwrap_or(&0),
             columns => columns,
@@ -552,7 +567,8 @@ impl Planner<'_> {
     fn target(&mut self, layout: Layout, name: &Name, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
         use Layout::*;
         let scale = self.scale_dtype(layout)?;
-        let (elem, mut scaling, [block_rows, block_cols]) = form(layout, scale, self.group_size);
+        let (elem, mut scaling, [block_rows, block_cols]) =
+            form(layout, scale, self.group_size, self.block_size);
         scaling = scaling.profile(self.profile);
         if let Some(chosen) = self.args.scale_rule {
             scaling = scaling.rule(rule(chosen));
@@ -655,6 +671,7 @@ impl Plan {
             profile: profile(&args.profile)?,
             layout,
             group_size: group_size(args, found, layout)?,
+            block_size: block_size(found),
             choice,
             high,
             model: model_dtype(it),
@@ -857,7 +874,12 @@ impl Plan {
         self.left = true;
         match planner.layout {
             Some(layout) if layout == weight.layout && planner.has_other_groups(weight) => {
-                let both = format!("{} with zero points, or of other groups, in one result", layout.name());
+                let other = if layout.is_packed() {
+                    "with zero points, or of other groups"
+                } else {
+                    "of other blocks"
+                };
+                let both = format!("{} {other}, in one result", layout.name());
                 Err(Failure::not_there(both).tensor(&weight.name).help("leave --keep and --copy of it out"))
             }
             Some(layout) if layout != weight.layout => {
@@ -900,7 +922,7 @@ impl Plan {
             self.warnings.push(format!("config.json keeps its dtype: loaders make no model of {plain}"));
         }
         let Some((layout, _)) = &self.layout else { return };
-        let layout = *layout;
+        let (layout, [block_rows, block_cols]) = (*layout, planner.block_size);
         let quantised = || self.jobs.iter().filter(|job| matches!(job.output, Output::Quantise(_)));
         let mut warnings = Vec::new();
         if layout == Layout::ModeloptFp8 {
@@ -910,12 +932,17 @@ impl Plan {
             );
         }
         if layout == Layout::Fp8Block {
-            let odd = |job: &&Job| job.outs[0].shape.iter().rev().take(2).any(|&n| n > 128 && n % 128 != 0);
+            let is_odd = |(&n, block): (&usize, usize)| n > block && n % block != 0;
+            let odd = |job: &&Job| job.outs[0].shape.iter().rev().zip([block_cols, block_rows]).any(is_odd);
             let mut odd = quantised().filter(odd);
             if let Some(first) = odd.next() {
                 let n = 1 + odd.count() as u64;
+                let size = match block_rows == block_cols {
+                    true => block_rows.to_string(),
+                    false => format!("{block_rows} and {block_cols}"),
+                };
                 warnings.push(format!(
-                    "{} of rows or columns that are no multiple of 128, as {} {:?}: transformers on a CPU refuses that, or takes other blocks (--keep)",
+                    "{} of rows or columns that are no multiple of {size}, as {} {:?}: transformers on a CPU refuses that, or takes other blocks (--keep)",
                     count(n, "weight"),
                     first.name,
                     first.outs[0].shape

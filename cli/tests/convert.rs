@@ -1274,6 +1274,32 @@ fn groups_are_those_that_most_weights_have() {
     ok(dir.path(), "verify one rows");
 }
 
+/// A configuration may say other blocks than 128 x 128: weights that stay keep theirs, and others get the same.
+#[test]
+fn blocks_are_those_of_the_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let tensors: Tensors = vec![
+        ("up_proj.weight".into(), Dtype::F8_E4M3, vec![128, 192], Random(1).e4m3(128 * 192)),
+        ("up_proj.weight_scale_inv".into(), Dtype::F32, vec![4, 3], le(&[0.5f32; 12])),
+        ("down_proj.weight".into(), Dtype::BF16, vec![64, 128], bf16s(&Random(2).floats(64 * 128))),
+    ];
+    write(&src.join("model.safetensors"), &tensors, None);
+    let config = r#"{"quantization_config": {"quant_method": "fp8", "weight_block_size": [32, 64]}}"#;
+    fs::write(src.join("config.json"), config).unwrap();
+    ok(dir.path(), "convert src dst --to fp8-block --quiet");
+    let config = &json_of(&dir.path().join("dst/config.json"))["quantization_config"];
+    assert_eq!(config["weight_block_size"], json!([32, 64]));
+    let all = read(&dir.path().join("dst/model.safetensors"));
+    assert_eq!(all["up_proj.weight_scale_inv"], (Dtype::F32, vec![4, 3], le(&[0.5f32; 12])));
+    assert_eq!(all["down_proj.weight_scale_inv"].1, [2, 2]);
+    ok(dir.path(), "verify src dst --max-rms-error 0.05");
+    // Of scales that are found anew, too.
+    ok(dir.path(), "convert src anew --to fp8-block --scale-rule amax --quiet");
+    ok(dir.path(), "verify src anew --max-rms-error 0.05");
+}
+
 /// Zero points are packed down the columns, eight rows to a number.
 #[test]
 fn int4_with_zero_points_is_read() {
