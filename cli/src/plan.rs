@@ -513,6 +513,21 @@ impl Planner<'_> {
         format.into()
     }
 
+    /// The name that the configuration of the result lets loaders look for, of the scales of a weight that stays. (The source may have another
+    /// configuration.)
+    fn scale_name(&self, weight: &Weight) -> Option<Name> {
+        use Layout::*;
+        let layout = self.layout.filter(|&layout| layout == weight.layout)?;
+        let last = match layout {
+            Fp8Block => "weight_scale_inv",
+            ModeloptFp8 | ModeloptNvfp4 => "weight_scale",
+            _ if layout.is_of_compressed_tensors() => "weight_scale",
+            _ => return None,
+        };
+        let codes = weight.codes.strip_suffix("_packed").unwrap_or(&weight.codes);
+        Some(format!("{}{last}", codes.strip_suffix("weight")?).into())
+    }
+
     /// The dtype of scales: that of `--scale-dtype`, or the one that loaders of the layout expect.
     fn scale_dtype(&self, layout: Layout) -> Result<DType> {
         use Layout::*;
@@ -826,6 +841,11 @@ impl Plan {
                 self.layout.get_or_insert_with(|| (weight.layout, planner.format_of(weight)));
             }
             self.push_plain(tensor, None);
+            if role == Role::Scale
+                && let (Some(job), Some(name)) = (self.jobs.last_mut(), planner.scale_name(weight))
+            {
+                job.outs[0].name = name;
+            }
             return Ok(());
         }
         if role != Role::Weight {

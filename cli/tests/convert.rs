@@ -1300,6 +1300,39 @@ fn blocks_are_those_of_the_source() {
     ok(dir.path(), "verify src anew --max-rms-error 0.05");
 }
 
+/// Scales of weights that stay get the names that the configuration of the result is read with.
+#[test]
+fn scales_that_stay_have_the_names_of_the_layout() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let blocks = json!({ "quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {
+        "group_0": { "targets": ["Linear"], "weights": { "strategy": "block", "block_structure": [128, 128] } },
+    } });
+    let fp8 = json!({ "quant_method": "fp8" });
+    for (to, from, shape, config, last) in [
+        ("fp8-block", "weight_scale", vec![2, 1], &blocks, "weight_scale_inv"),
+        ("fp8-block", "scale", vec![2, 1], &fp8, "weight_scale_inv"),
+        ("fp8-tensor", "weight_scale_inv", vec![1], &fp8, "weight_scale"),
+    ] {
+        let scales = le(&vec![0.5f32; shape[0]]);
+        let tensors: Tensors = vec![
+            ("up_proj.weight".into(), Dtype::F8_E4M3, vec![256, 128], Random(1).e4m3(256 * 128)),
+            (format!("up_proj.{from}"), Dtype::F32, shape.clone(), scales.clone()),
+        ];
+        write(&src.join("model.safetensors"), &tensors, None);
+        fs::write(src.join("config.json"), json!({ "quantization_config": config }).to_string()).unwrap();
+        ok(dir.path(), &format!("convert src dst --to {to} --force --quiet"));
+        let all = read(&dir.path().join("dst/model.safetensors"));
+        assert_eq!(all.len(), 2, "{from}");
+        assert_eq!(all[&format!("up_proj.{last}")], (Dtype::F32, shape, scales), "{from}");
+        ok(dir.path(), "verify src dst");
+        // Without another configuration, the names stay.
+        ok(dir.path(), "convert src plain --to bf16 --keep * --force --quiet");
+        assert!(read(&dir.path().join("plain/model.safetensors")).contains_key(&format!("up_proj.{from}")));
+    }
+}
+
 /// Zero points are packed down the columns, eight rows to a number.
 #[test]
 fn int4_with_zero_points_is_read() {
