@@ -100,7 +100,14 @@ impl Target {
                 Layout::Fp8Tensor | Layout::Int8Tensor | Layout::ModeloptFp8 | Layout::ComfyFp8
             )
         } else {
-            to.block_cols == from.block_cols && matches!(to.block_cols, 16 | 32)
+            // (The rows of tiles are those in which scales are stored. Each of them has scales of its own.)
+            let of_rows = |format: &Format| {
+                format.block_rows == 1 || format.scaling.layout == ScaleLayout::Swizzle32x4x4
+            };
+            of_rows(to)
+                && of_rows(from)
+                && to.block_cols == from.block_cols
+                && matches!(to.block_cols, 16 | 32)
         };
         same_blocks
             && !self.layout.is_packed()

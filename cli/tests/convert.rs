@@ -1300,6 +1300,28 @@ fn blocks_are_those_of_the_source() {
     ok(dir.path(), "verify src anew --max-rms-error 0.05");
 }
 
+/// Blocks of several rows have fewer scales than groups of as many columns.
+#[test]
+fn blocks_of_rows_are_no_groups() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let scales = (0..8).map(|i| 120 + i).collect();
+    let tensors: Tensors = vec![
+        ("up_proj.weight".into(), Dtype::F8_E4M3, vec![256, 128], Random(1).e4m3(256 * 128)),
+        ("up_proj.weight_scale_inv".into(), Dtype::F8_E8M0, vec![2, 4], scales),
+    ];
+    write(&src.join("model.safetensors"), &tensors, None);
+    let config = r#"{"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 32]}}"#;
+    fs::write(src.join("config.json"), config).unwrap();
+    for to in ["mxfp8", "comfy-mxfp8", "fp8-block"] {
+        ok(dir.path(), &format!("convert src {to} --to {to} --quiet"));
+        ok(dir.path(), &format!("verify src {to} --max-rms-error 0.05"));
+    }
+    ok(dir.path(), "convert mxfp8 back --to fp8-block --scale-dtype e8m0 --quiet");
+    ok(dir.path(), "verify src back --max-rms-error 0.05");
+}
+
 /// Scales of weights that stay get the names that the configuration of the result is read with.
 #[test]
 fn scales_that_stay_have_the_names_of_the_layout() {
