@@ -464,26 +464,68 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
         .help("name a directory that is not there yet"));
     }
     let empty = it.is_dir && fs::read_dir(&args.dst).is_ok_and(|mut entries| entries.next().is_none());
-    let shared = args.rank.is_some() && [STATES, RECORD].iter().any(|name| args.dst.join(name).exists());
-    let go_on = args.resume.is_some() && it.is_dir;
+    let is_begun = [STATES, RECORD].iter().any(|name| args.dst.join(name).exists());
+    let shared = args.rank.is_some() && is_begun;
+    let resumes = args.resume.is_some() && it.is_dir;
+    let go_on = resumes && (is_begun || !has_tensors(&args.dst));
     if !(empty || args.force || go_on || shared || args.dry_run) {
+        let dst = args.dst.display();
+        let exists = match resumes {
+            true => Failure::refused(format!("{dst} exists, and is of no conversion")),
+            false => Failure::refused(format!("{dst} exists")),
+        };
+        let goes_on = it.is_dir && !resumes;
         let help =
-            if it.is_dir { "--force replaces it, --resume goes on with it" } else { "--force replaces it" };
-        return Err(Failure::refused(format!("{} exists", args.dst.display())).help(help));
+            if goes_on { "--force replaces it, --resume goes on with it" } else { "--force replaces it" };
+        return Err(exists.help(help));
     }
     Ok(())
 }
 
+/// Whether a directory has safetensors files.
+fn has_tensors(dir: &Path) -> bool {
+    let mut entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.any(|entry| entry.path().extension().is_some_and(|end| end == "safetensors"))
+}
+
+/// The error of a result that is of another plan.
+fn another_plan(args: &Convert) -> Failure {
+    Failure::refused(format!("{} was made by another plan", args.dst.display()))
+        .help("the source or the options have changed: --force begins anew")
+}
+
+/// Whether a file, or the whole, of what is at DST was made by another plan.
+fn is_of_another(plan: &Plan, dir: &Path) -> bool {
+    #[derive(Deserialize)]
+    struct Made {
+        plan: String,
+    }
+    let states = fs::read_dir(dir.join(STATES)).into_iter().flatten().flatten();
+    let all = states.map(|entry| entry.path()).chain([dir.join(RECORD)]);
+    let mut made = all.filter_map(|path| serde_json::from_slice::<Made>(&fs::read(path).ok()?).ok());
+    made.any(|made| made.plan != plan.hash)
+}
+
+/// Whether this run goes on with what others have made by the same plan.
+fn goes_on(args: &Convert, plan: &Plan) -> Result<bool> {
+    let goes_on = args.resume.is_some() || args.rank.is_some();
+    if goes_on && is_of_another(plan, &args.dst) {
+        return Err(another_plan(args));
+    }
+    Ok(goes_on)
+}
+
 /// The states of files that are complete already, by the same plan.
-fn states(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Vec<State>> {
+fn states(args: &Convert, plan: &Plan, how: Option<Resume>) -> Result<Vec<State>> {
+    let dir = &args.dst;
     let mut found = Vec::new();
     for shard in &plan.shards {
         let path = dir.join(STATES).join(format!("{}.json", shard.name));
         let Ok(text) = fs::read(&path) else { continue };
         let Ok(state) = serde_json::from_slice::<State>(&text) else { continue };
+        // (Another run may have begun in the meantime.)
         if state.plan != plan.hash {
-            return Err(Failure::refused(format!("{} was made by another plan", dir.display()))
-                .help("the source or the options have changed: --force begins anew"));
+            return Err(another_plan(args));
         }
         if is_there(dir, &state, how)? {
             found.push(state);
@@ -509,8 +551,7 @@ fn complete(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Option<(Loss
     let Ok(text) = fs::read(dir.join(RECORD)) else { return Ok(None) };
     let Ok(record) = serde_json::from_slice::<Record>(&text) else { return Ok(None) };
     if record.plan != plan.hash {
-        return Err(Failure::refused(format!("{} was made by another plan", dir.display()))
-            .help("the source or the options have changed: --force begins anew"));
+        return Ok(None);
     }
     let mut all = Vec::new();
     for Entry { name, bytes, sha256 } in record.files {
@@ -641,14 +682,16 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
 }
 
 /// Creates the directory of the result, or finds out which files are complete in it.
-fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan) -> Result<Vec<State>> {
+fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan, goes_on: bool) -> Result<Vec<State>> {
     let dir = &args.dst;
     fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
     let mut ready = Vec::new();
-    if args.resume.is_some() || args.rank.is_some() {
-        ready = states(plan, dir, args.resume)?;
-    } else {
+    if args.rank.is_none() {
         clear(it, plan, dir)?;
+    }
+    if goes_on {
+        ready = states(args, plan, args.resume)?;
+    } else {
         // The states of another plan, which --force discards.
         fs::remove_dir_all(dir.join(STATES)).map_err(on(dir))?;
         fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
@@ -675,9 +718,11 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     if args.dry_run {
         return dry(&plan, args);
     }
-    if (args.resume.is_some() || args.rank.is_some())
-        && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)?
-    {
+    let goes_on = goes_on(args, &plan)?;
+    if goes_on && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)? {
+        if args.rank.is_none() {
+            clear(&it, &plan, &args.dst)?;
+        }
         // The run may have been killed just after it wrote the record, or another rank may have been killed.
         sweep(&it, &plan, &args.dst, args.rank.is_some())?;
         beside(&it, &plan, &args.dst)?;
@@ -690,7 +735,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     listen();
     let existed = args.dst.exists();
     let (dir, single, ready) = if it.is_dir {
-        (args.dst.clone(), None, prepare(args, &it, &plan)?)
+        (args.dst.clone(), None, prepare(args, &it, &plan, goes_on)?)
     } else {
         let parent = args.dst.parent().filter(|parent| !parent.as_os_str().is_empty());
         (parent.unwrap_or(Path::new(".")).to_owned(), Some(args.dst.clone()), Vec::new())
@@ -717,7 +762,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     })?;
     all.extend(ready);
     if it.is_dir {
-        let complete = states(&plan, &dir, None)?;
+        let complete = states(args, &plan, None)?;
         if complete.len() < plan.shards.len() {
             if !args.quiet {
                 out::note(format_args!(

@@ -918,6 +918,41 @@ fn an_interrupted_run_goes_on() {
     assert!(listing(&dst) == whole);
 }
 
+/// Whatever lies at DST and is not of the same plan would be read with the result.
+#[test]
+fn a_run_goes_on_with_its_own_files_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    deepseek(&at("src"));
+    // A part of a result, and files of another division.
+    ok(dir.path(), "convert src dst --to bf16 --quiet --rank 0 --of 2");
+    let before = listing(&at("dst"));
+    let error = fails(dir.path(), "convert src dst --to bf16 --resume --shard-size 1G", 3);
+    assert!(error.contains("dst was made by another plan") && error.contains("--force"), "{error}");
+    assert_eq!(listing(&at("dst")), before);
+    // Files of no conversion, of other names and of the same.
+    for name in ["mine.safetensors", "model-00001-of-00002.safetensors"] {
+        fs::create_dir(at("other")).unwrap();
+        fs::write(at("other").join(name), "mine").unwrap();
+        let error = fails(dir.path(), "convert src other --to bf16 --resume", 3);
+        assert!(error.contains("other exists, and is of no conversion"), "{error}");
+        assert_eq!(fs::read_to_string(at("other").join(name)).unwrap(), "mine");
+        fs::remove_dir_all(at("other")).unwrap();
+    }
+    fs::write(at("dst/mine.safetensors"), "mine").unwrap();
+    let error = fails(dir.path(), "convert src dst --to bf16 --resume", 3);
+    assert!(error.contains("mine.safetensors is of no conversion"), "{error}");
+    fs::remove_file(at("dst/mine.safetensors")).unwrap();
+    ok(dir.path(), "convert src dst --to bf16 --resume --quiet");
+    fs::write(at("dst/mine.safetensors"), "mine").unwrap();
+    let error = fails(dir.path(), "convert src dst --to bf16 --resume", 3);
+    assert!(error.contains("mine.safetensors is of no conversion"), "{error}");
+    // Other files may lie there before the first run.
+    fs::create_dir(at("new")).unwrap();
+    fs::write(at("new/notes.txt"), "mine").unwrap();
+    ok(dir.path(), "convert src new --to bf16 --resume --quiet");
+}
+
 #[test]
 fn every_word_of_the_command_line_is_checked() {
     let dir = tempfile::tempdir().unwrap();
