@@ -490,8 +490,14 @@ fn has_tensors(dir: &Path) -> bool {
 
 /// The error of a result that is of another plan.
 fn another_plan(args: &Convert) -> Failure {
-    Failure::refused(format!("{} was made by another plan", args.dst.display()))
-        .help("the source or the options have changed: --force begins anew")
+    let dst = args.dst.display();
+    // (A rank that began anew would remove what others are writing.)
+    let help = match args.rank {
+        Some(_) => format!("remove {dst} before the first rank begins, or write elsewhere"),
+        None => "--force begins anew".to_owned(),
+    };
+    Failure::refused(format!("{dst} was made by another plan"))
+        .help(format!("the source or the options have changed: {help}"))
 }
 
 /// Whether a file, or the whole, of what is at DST was made by another plan.
@@ -506,13 +512,13 @@ fn is_of_another(plan: &Plan, dir: &Path) -> bool {
     made.any(|made| made.plan != plan.hash)
 }
 
-/// Whether this run goes on with what others have made by the same plan.
+/// Whether this run goes on with what others have made by the same plan. What another plan has made is an error, or replaced by --force.
 fn goes_on(args: &Convert, plan: &Plan) -> Result<bool> {
     let goes_on = args.resume.is_some() || args.rank.is_some();
-    if goes_on && is_of_another(plan, &args.dst) {
-        return Err(another_plan(args));
+    if !goes_on || !is_of_another(plan, &args.dst) {
+        return Ok(goes_on);
     }
-    Ok(goes_on)
+    if args.force && args.rank.is_none() { Ok(false) } else { Err(another_plan(args)) }
 }
 
 /// The states of files that are complete already, by the same plan.

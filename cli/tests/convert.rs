@@ -947,6 +947,13 @@ fn a_run_goes_on_with_its_own_files_alone() {
     fs::write(at("dst/mine.safetensors"), "mine").unwrap();
     let error = fails(dir.path(), "convert src dst --to bf16 --resume", 3);
     assert!(error.contains("mine.safetensors is of no conversion"), "{error}");
+    // By --force it begins anew, but ranks do not, as others may be writing.
+    fs::remove_file(at("dst/mine.safetensors")).unwrap();
+    let error = fails(dir.path(), "convert src dst --to f16 --force --rank 0 --of 2", 3);
+    assert!(error.contains("remove dst before") && !error.contains("--force"), "{error}");
+    ok(dir.path(), "convert src whole --to f16 --shard-size 1G --quiet");
+    ok(dir.path(), "convert src dst --to f16 --shard-size 1G --force --resume --quiet");
+    assert!(listing(&at("dst")) == listing(&at("whole")));
     // Other files may lie there before the first run.
     fs::create_dir(at("new")).unwrap();
     fs::write(at("new/notes.txt"), "mine").unwrap();
