@@ -870,6 +870,10 @@ impl Plan {
         mut left: Option<&'static str>,
     ) -> Result<()> {
         let mut to = self.plain;
+        let bits = to.map_or(0, |to| tensor.shape.iter().product::<usize>() * to.bits() as usize);
+        if !bits.is_multiple_of(8) {
+            left = left.or(Some("its elements would be no whole bytes"));
+        }
         if let Some(layout) = planner.layout.filter(|_| left.is_none()) {
             left = defaults::reason(
                 planner.it,

@@ -1364,6 +1364,32 @@ fn blocks_of_rows_are_no_groups() {
     ok(dir.path(), "verify src back --max-rms-error 0.05");
 }
 
+/// Elements of 4 and 6 bits are packed, and a tensor in a file has whole bytes.
+#[test]
+fn tensors_of_no_whole_bytes_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let numbers = |n: usize| bf16s(&vec![0.5; n]);
+    let tensors: Tensors = vec![
+        ("a".into(), Dtype::BF16, vec![3], numbers(3)),
+        ("b".into(), Dtype::BF16, vec![], numbers(1)),
+        ("c".into(), Dtype::BF16, vec![3, 4], numbers(12)),
+    ];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    for (to, dtype) in
+        [("e2m1", Dtype::F4), ("float6_e2m3fn", Dtype::F6_E2M3), ("float6_e3m2fn", Dtype::F6_E3M2)]
+    {
+        let report = ok(dir.path(), &format!("convert a.safetensors {to}.safetensors --to {to} --json"));
+        assert_eq!(report["tensors"]["kept"], 2, "{to}");
+        ok(dir.path(), &format!("verify a.safetensors {to}.safetensors"));
+        let file = fs::read(dir.path().join(format!("{to}.safetensors"))).unwrap();
+        let file = safetensors::SafeTensors::deserialize(&file).unwrap();
+        let found = ["a", "b", "c"].map(|name| file.tensor(name).unwrap().dtype());
+        assert_eq!(found, [Dtype::BF16, Dtype::BF16, dtype], "{to}");
+    }
+    let out = line(dir.path(), "convert a.safetensors x.safetensors --to e2m1 --dry-run");
+    assert!(String::from_utf8_lossy(&out.stdout).contains("no whole bytes"));
+}
+
 /// Scales of weights that stay get the names that the configuration of the result is read with.
 #[test]
 fn scales_that_stay_have_the_names_of_the_layout() {
