@@ -931,9 +931,16 @@ impl Plan {
         let (name, from) = (weight.name.clone(), weight.layout.name());
         let input = Input::Scaled(weight, codes.clone(), scales);
         let (shape, _) = tile::logical(&input);
-        let Some(to) = self.plain else {
-            let layout = planner.layout.expect("a dtype or a layout");
-            return self.quantise(planner, layout, input, &name, &shape);
+        let to = match (self.plain, planner.layout) {
+            (Some(to), _) => to,
+            (None, Some(layout)) if !shape.contains(&0) => {
+                return self.quantise(planner, layout, input, &name, &shape);
+            }
+            // (No elements have no scale: they become floats, as those of a source that is not quantised stay.)
+            (None, _) => {
+                self.kept.insert(name.clone(), "empty");
+                self.high.or(dtypes::of(planner.model)).unwrap_or(DType::F32)
+            }
         };
         let file = dtypes::in_file(to).expect("checked");
         if file.bitsize() < 8 {

@@ -1390,6 +1390,35 @@ fn tensors_of_no_whole_bytes_stay() {
     assert!(String::from_utf8_lossy(&out.stdout).contains("no whole bytes"));
 }
 
+/// A quantised weight of no rows has no largest magnitude, and so no scale of the whole.
+#[test]
+fn empty_weights_become_empty_floats() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let tensors: Tensors = vec![
+        ("up_proj.weight".into(), Dtype::F8_E4M3, vec![0, 32], vec![]),
+        ("up_proj.weight_scale".into(), Dtype::F32, vec![1], le(&[0.5])),
+        ("down_proj.weight".into(), Dtype::F8_E4M3, vec![128, 128], Random(1).e4m3(128 * 128)),
+        ("down_proj.weight_scale".into(), Dtype::F32, vec![1], le(&[0.5])),
+        ("norm.weight".into(), Dtype::BF16, vec![64], bf16s(&[1.0; 64])),
+    ];
+    write(&src.join("model.safetensors"), &tensors, None);
+    fs::write(src.join("config.json"), "{}").unwrap();
+    for to in ["nvfp4", "int8-tensor", "modelopt-fp8", "comfy-nvfp4", "fp8-block", "int4-group", "bf16"] {
+        ok(dir.path(), &format!("convert src {to} --to {to} --quiet"));
+        let all = read(&dir.path().join(to).join("model.safetensors"));
+        assert_eq!(all["up_proj.weight"], (Dtype::BF16, vec![0, 32], vec![]), "{to}");
+        assert!(!all.contains_key("up_proj.weight_scale"), "{to}");
+        ok(dir.path(), &format!("inspect {to} --json --from {}", if to == "bf16" { "auto" } else { to }));
+    }
+    let config = json_of(&dir.path().join("nvfp4/config.json"));
+    let ignore = config["quantization_config"]["ignore"].as_array().unwrap();
+    assert!(ignore.contains(&json!("up_proj")), "{config}");
+    ok(dir.path(), "convert src f32 --to nvfp4 --high f32 --quiet");
+    assert_eq!(read(&dir.path().join("f32/model.safetensors"))["up_proj.weight"].0, Dtype::F32);
+}
+
 /// Scales of weights that stay get the names that the configuration of the result is read with.
 #[test]
 fn scales_that_stay_have_the_names_of_the_layout() {
