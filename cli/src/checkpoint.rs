@@ -177,11 +177,13 @@ impl Checkpoint {
                 continue;
             }
             match std::fs::metadata(&file) {
-                Ok(found) if found.is_file() => _ = files.insert(name),
-                Ok(found) if found.is_dir() => match files_below(&path, Path::new(&name), DEEPEST)? {
-                    Some(files) => self.below.extend(files),
-                    None => self.skipped.push(name + "/"),
-                },
+                Ok(found) if found.is_file() => _ = files.insert(file),
+                Ok(found) if found.is_dir() => {
+                    match files_below(&path, Path::new(&entry.file_name()), DEEPEST)? {
+                        Some(files) => self.below.extend(files),
+                        None => self.skipped.push(name + "/"),
+                    }
+                }
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     let what = format!("{} is a link to what is not there", file.display());
@@ -193,8 +195,9 @@ impl Checkpoint {
         self.skipped.sort_unstable();
         self.below.sort_unstable();
         let mut listing = Listing { safetensors: Vec::new(), index: None, is_recorded: false };
-        for name in files {
-            let file = path.join(&name);
+        // (A name may be no Unicode. It is text for messages alone then.)
+        for file in files {
+            let name = source::file_name(&file);
             if name.ends_with(".safetensors") {
                 listing.safetensors.push(name);
             } else if is_index(&name) {
@@ -402,8 +405,8 @@ fn files_below(root: &Path, directory: &Path, deepest: usize) -> Result<Option<V
     let mut files = Vec::new();
     let path = root.join(directory);
     for entry in std::fs::read_dir(&path).map_err(on(&path))? {
-        let name = source::file_name(&entry.map_err(on(&path))?.path());
-        let (file, there) = (directory.join(&name), path.join(&name));
+        let there = entry.map_err(on(&path))?.path();
+        let (name, file) = (source::file_name(&there), directory.join(there.file_name().unwrap_or_default()));
         if name.starts_with('.') {
             continue;
         }

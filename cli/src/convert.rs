@@ -386,12 +386,12 @@ fn publish(dir: &Path, name: &str, contents: &[u8]) -> Result<()> {
 
 /// Copies a file by way of a temporary one, so that it is never there in part.
 fn copy(from: &Path, dir: &Path) -> Result<()> {
-    let name = file_name(from);
-    let mut temp = temporary(dir, &name)?;
+    let path = dir.join(from.file_name().unwrap_or_default());
+    let mut temp = temporary(dir, &file_name(from))?;
     let mut file = File::open(from).map_err(on(from))?;
-    std::io::copy(&mut file, &mut temp).map_err(on(&dir.join(&name)))?;
+    std::io::copy(&mut file, &mut temp).map_err(on(&path))?;
     temp.as_file().sync_all().map_err(on(dir))?;
-    temp.persist(dir.join(&name)).map_err(|error| Failure::io(&dir.join(&name), &error.error))?;
+    temp.persist(&path).map_err(|error| Failure::io(&path, &error.error))?;
     Ok(())
 }
 

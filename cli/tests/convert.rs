@@ -765,6 +765,29 @@ fn directories_are_named_and_dangling_links_are_errors() {
     }
 }
 
+/// Names of files are bytes, which need not be text.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_beside_the_tensors_have_any_name() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    model(&at("src"));
+    // (As text, the first two have one name.)
+    let names: [&[u8]; 3] = [b"\xff.txt", b"\xfe.txt", b"\xff/\xff.txt"];
+    fs::create_dir(at("src").join(OsStr::from_bytes(b"\xff"))).unwrap();
+    for name in names {
+        fs::write(at("src").join(OsStr::from_bytes(name)), name).unwrap();
+    }
+    ok(dir.path(), "convert src dst --to f16 --quiet");
+    for name in names {
+        assert_eq!(fs::read(at("dst").join(OsStr::from_bytes(name))).unwrap(), name);
+    }
+    ok(dir.path(), "inspect src --json");
+}
+
 #[test]
 fn globs_choose() {
     let dir = tempfile::tempdir().unwrap();
