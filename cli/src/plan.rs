@@ -406,6 +406,9 @@ struct Planner<'a> {
     /// The dtype that most floats of the source have.
     model: Dtype,
     groups: BTreeMap<String, usize>,
+    /// Of tensors that engines fuse, the name of one, and the factors, as bits, of those that keep theirs. None: the one that is found for
+    /// the others.
+    factors: BTreeMap<String, (Name, BTreeSet<Option<u32>>)>,
     shapes: Shapes,
     /// The format of the layout, shared by all targets.
     format: Option<Arc<Format>>,
@@ -580,9 +583,27 @@ impl Planner<'_> {
     /// The number of the group of a tensor.
     fn group(&mut self, layout: Layout, name: &Name, global: bool) -> usize {
         let next = self.groups.len();
-        let is_fused = global && layout != Layout::ComfyNvfp4 && self.args.fuse == Switch::On;
-        let key = if is_fused { fused(name) } else { name.to_string() };
+        let key = if global && self.fuses(layout) { fused(name) } else { name.to_string() };
         *self.groups.entry(key).or_insert(next)
+    }
+
+    /// Whether tensors that engines fuse get one factor.
+    fn fuses(&self, layout: Layout) -> bool {
+        matches!(layout, Layout::Nvfp4 | Layout::ModeloptNvfp4) && self.args.fuse == Switch::On
+    }
+
+    /// Notes which factor a weight of the result has: that of a weight of the source, or one that is found.
+    fn note_factor(&mut self, layout: Layout, name: &Name, own: Option<&Weight>) {
+        let key = fused(name);
+        if !self.fuses(layout) || key == **name {
+            return;
+        }
+        let factor = own.and_then(|weight| match weight.format.scaling.tensor_scale {
+            TensorScale::Multiply(factor) | TensorScale::Divide(factor) => Some(factor.to_bits()),
+            _ => None,
+        });
+        let new = || (name.clone(), BTreeSet::new());
+        self.factors.entry(key).or_insert_with(new).1.insert(factor);
     }
 
     /// How a matrix is quantised to a layout, and the tensors that it becomes.
@@ -698,6 +719,7 @@ impl Plan {
             high,
             model: model_dtype(it),
             groups: BTreeMap::new(),
+            factors: BTreeMap::new(),
             shapes: Shapes::default(),
             format: None,
         };
@@ -845,6 +867,7 @@ impl Plan {
             self.kept.insert(tensor.name.clone(), left.unwrap_or("it has that layout"));
             self.leave(planner, weight)?;
             if planner.layout == Some(weight.layout) && role == Role::Weight {
+                planner.note_factor(weight.layout, &weight.name, Some(weight));
                 self.layout.get_or_insert_with(|| (weight.layout, planner.format_of(weight)));
             }
             self.push_plain(tensor, None);
@@ -969,6 +992,13 @@ impl Plan {
                     .to_owned(),
             );
         }
+        let mut apart = planner.factors.values().filter(|(_, factors)| factors.len() > 1);
+        if let Some((first, _)) = apart.next() {
+            let groups = count(1 + apart.count() as u64, "group");
+            warnings.push(format!(
+                "weights that engines multiply at once have several factors, in {groups}, as that of {first}: some keep theirs, and engines take one for all (--scale-rule amax finds all anew)"
+            ));
+        }
         if layout == Layout::Fp8Block {
             let is_odd = |(&n, block): (&usize, usize)| n > block && n % block != 0;
             let odd = |job: &&Job| job.outs[0].shape.iter().rev().zip([block_cols, block_rows]).any(is_odd);
@@ -1043,12 +1073,15 @@ impl Plan {
         }
         let (mut target, outs) = planner.target(layout, name, shape)?;
         let asked_for = planner.args.scale_rule.is_some() || planner.profile != Profile::Lanecast;
+        let mut own = None;
         if let Input::Scaled(weight, ..) = &input
             && !asked_for
             && target.is_relabelled(weight)
         {
             (target.relabel, target.group) = (true, None);
+            own = Some(&**weight);
         }
+        planner.note_factor(layout, name, own);
         self.layout.get_or_insert_with(|| (layout, target.format.clone()));
         let (name, output) = (name.clone(), Output::Quantise(target));
         self.jobs.push(Job { name, input, output, outs: outs.into() });

@@ -1442,6 +1442,42 @@ fn empty_weights_become_empty_floats() {
     assert_eq!(read(&dir.path().join("f32/model.safetensors"))["up_proj.weight"].0, Dtype::F32);
 }
 
+/// Engines take one factor for q, k and v: a warning says where some keep theirs.
+#[test]
+fn several_factors_of_what_is_fused_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let floats = |name: &str, seed: u64| {
+        (format!("l.{name}_proj.weight"), Dtype::BF16, vec![32, 64], bf16s(&Random(seed).floats(32 * 64)))
+    };
+    write(&at("q.safetensors"), &vec![floats("q", 1), floats("o", 2)], None);
+    for (to, from) in [("nvfp4", "nvfp4"), ("modelopt-nvfp4", "modelopt-nvfp4"), ("nvfp4", "modelopt-nvfp4")]
+    {
+        ok(dir.path(), &format!("convert q.safetensors q4.safetensors --to {from} --force --quiet"));
+        let mut tensors: Tensors = read(&at("q4.safetensors"))
+            .into_iter()
+            .map(|(name, (dtype, shape, bytes))| (name, dtype, shape, bytes))
+            .collect();
+        write(&at("one.safetensors"), &tensors, None);
+        tensors.push(floats("k", 3));
+        write(&at("two.safetensors"), &tensors, None);
+        let told = |file: &str, more: &str| {
+            let out = line(
+                dir.path(),
+                &format!(
+                    "convert {file}.safetensors x.safetensors --to {to} --from {from} --force --quiet {more}"
+                ),
+            );
+            let error = String::from_utf8_lossy(&out.stderr).into_owned();
+            assert_eq!(out.status.code(), Some(0), "{error}");
+            error.contains("several factors, in 1 group, as that of l.k_proj.weight")
+        };
+        assert!(told("two", ""), "{to} of {from}");
+        assert!(!told("two", "--fuse off") && !told("two", "--scale-rule amax"), "{to} of {from}");
+        assert!(!told("one", ""), "{to} of {from}");
+    }
+}
+
 /// Scales of weights that stay get the names that the configuration of the result is read with.
 #[test]
 fn scales_that_stay_have_the_names_of_the_layout() {
