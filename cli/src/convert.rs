@@ -716,6 +716,9 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     }
     let memory = budget(args)?;
     let it = Checkpoint::open(&args.src)?;
+    if args.rank.is_some() && !it.is_dir {
+        return Err(Failure::usage("--rank: SRC is one file").help("ranks share the files of a directory"));
+    }
     let found = layout::recognise(&it, from_option(&args.from)?);
     let plan = Plan::new(&it, &found, args)?;
     drop(found);

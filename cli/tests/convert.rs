@@ -992,6 +992,10 @@ fn every_word_of_the_command_line_is_checked() {
     fails(dir.path(), "convert src dst --to bf16 --profile nobody", 2);
     fails(dir.path(), "convert src dst --to bf16 --memory lots", 2);
     fails(dir.path(), "convert src dst --to bf16 --rank 2 --of 2", 2);
+    for rank in [0, 1] {
+        let words = format!("convert src/model.safetensors x.safetensors --to f16 --rank {rank} --of 2");
+        assert!(fails(dir.path(), &words, 2).contains("ranks share the files of a directory"));
+    }
     fails(dir.path(), "convert src dst", 2);
     fails(dir.path(), "convert nowhere dst --to bf16", 3);
     let out = line(dir.path(), "convert nowhere dst --to bf16 --json");
