@@ -864,7 +864,9 @@ impl Plan {
         let is_there = planner.layout == Some(weight.layout) && !anew && !planner.has_other_groups(weight);
         // (Scales of activations that several weights share are stored with the first.)
         if left.is_some() || is_there {
-            self.kept.insert(tensor.name.clone(), left.unwrap_or("it has that layout"));
+            // (Whoever keeps it by name gets the same.)
+            let other = left.filter(|_| planner.layout != Some(weight.layout));
+            self.kept.insert(tensor.name.clone(), other.unwrap_or("it has that layout"));
             self.leave(planner, weight)?;
             if planner.layout == Some(weight.layout) && role == Role::Weight {
                 planner.note_factor(weight.layout, &weight.name, Some(weight));

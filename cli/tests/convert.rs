@@ -1651,8 +1651,11 @@ fn configurations_name_the_modules_of_loaders() {
         "convert whole quantised --to fp8-channel --only *lm_head* --only *.gate.* --only *gate_proj* --quiet",
     );
     assert_eq!(ignore("quantised"), Vec::<String>::new());
-    ok(dir.path(), "convert quantised out --to fp8-channel --force --quiet");
-    assert_eq!(ignore("out"), Vec::<String>::new());
+    for options in ["", "--keep *lm_head*", "--only *gate_proj*"] {
+        ok(dir.path(), &format!("convert quantised out --to fp8-channel --force --quiet {options}"));
+        assert_eq!(ignore("out"), Vec::<String>::new(), "{options}");
+        ok(dir.path(), "verify quantised out");
+    }
     // Those of the source stay.
     let path = at("fp8/config.json");
     let mut config = json_of(&path);
