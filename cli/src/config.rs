@@ -204,7 +204,13 @@ fn producer() -> Value {
 
 /// ModelOpt's own configuration, beside `config.json`.
 pub(crate) fn quant_config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
-    let &(layout, _) = plan.layout.as_ref()?;
+    let Some(&(layout, _)) = plan.layout.as_ref() else {
+        // (What stays quantised needs it.)
+        let mut config = it.quant_config.clone().filter(|_| plan.left)?;
+        let names = config.get_mut("quantization")?.as_object_mut()?.entry("exclude_modules");
+        dequantised(plan, names.or_insert_with(|| json!([])));
+        return Some(pretty(&config));
+    };
     if !matches!(layout, Layout::ModeloptFp8 | Layout::ModeloptNvfp4) {
         return None;
     }
@@ -217,6 +223,25 @@ pub(crate) fn quant_config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     Some(pretty(&json!({ "producer": producer(), "quantization": quantisation })))
 }
 
+/// Adds the names of modules that are no longer quantised.
+fn dequantised(plan: &Plan, names: &mut Value) {
+    let now = plan.jobs.iter().filter(|job| matches!(job.input, Input::Scaled(..)));
+    let modules = now.filter_map(|job| Some(job.name.strip_suffix(".weight")?.into()));
+    let mut all = names.as_array().cloned().unwrap_or_default();
+    all.extend(modules);
+    *names = all.into();
+}
+
+/// The quantisation in a configuration, where [`Checkpoint::claims`] finds it.
+fn claim(object: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
+    let known = ["quantization_config", "compression_config"];
+    let value = match known.into_iter().find(|key| object.contains_key(*key)) {
+        Some(key) => object.get_mut(key),
+        None => object.get_mut("text_config")?.get_mut("quantization_config"),
+    };
+    value?.as_object_mut()
+}
+
 /// The configuration of the result: that of the source with other `quantization_config` and dtype.
 pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     let mut config = it.config.clone()?;
@@ -224,20 +249,15 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     if plan.jobs.iter().any(|job| !matches!(job.output, Output::Copy)) {
         // (Weights that stay quantised need the configuration of the source, which also names those that are not quantised.)
         let still = plan.left && it.claims().is_some();
-        if still && plan.layout.is_none() {
-            let value = object.get_mut("quantization_config").and_then(Value::as_object_mut);
-            if let Some(value) = value {
-                let key = if value.get("quant_method").is_some_and(|method| method == "compressed-tensors") {
-                    "ignore"
-                } else {
-                    "modules_to_not_convert"
-                };
-                let mut names: Vec<Value> =
-                    value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-                let now = plan.jobs.iter().filter(|job| matches!(job.input, Input::Scaled(..)));
-                names.extend(now.filter_map(|job| Some(job.name.strip_suffix(".weight")?.into())));
-                value.insert(key.to_owned(), names.into());
-            }
+        if still
+            && plan.layout.is_none()
+            && let Some(value) = claim(object)
+        {
+            let key = match value.get("quant_method").and_then(Value::as_str) {
+                Some("compressed-tensors" | "modelopt") => "ignore",
+                _ => "modules_to_not_convert",
+            };
+            dequantised(plan, value.entry(key).or_insert_with(|| json!([])));
         }
         if !still {
             object.shift_remove("quantization_config");

@@ -435,8 +435,13 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
                 Some(weight) => format!("{} is {} {:?}", weight.name, weight.dtype, weight.shape),
                 None => format!("there is no {near}"),
             };
+            let is = match last {
+                "comfy_quant" => "a marker",
+                ZERO_POINTS => "a zero point",
+                _ => "a scale",
+            };
             let what =
-                format!("a scale, {} {:?}, without a quantised weight: {there}", tensor.dtype, tensor.shape);
+                format!("{is}, {} {:?}, without a quantised weight: {there}", tensor.dtype, tensor.shape);
             // (Not if the weight has a problem already.)
             if !found.problems.iter().any(|p| p.tensor.as_deref().is_some_and(|t| split(t).0 == module)) {
                 let option = format!("--drop '{0}' or --copy '{0}', if that is meant", tensor.name);

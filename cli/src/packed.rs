@@ -2,7 +2,7 @@
 
 use super::tile::{Matrices, Tile, read_columns};
 use crate::checkpoint::{Checkpoint, Tensor};
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use crate::layout::{Layout, Weight};
 
 /// The zero points of the rows of a tile of int4-group or int8-group, as elements in the order of the scales. They are packed by rows, with half
@@ -121,6 +121,10 @@ pub(crate) fn columns(
     }
     if let Some(name) = &weight.group_of_input {
         let order = order(it, &it.tensors[name])?;
+        if order.iter().any(|&group| u64::from(group) >= groups) {
+            let what = "a group that is not there: the file was changed while it was read";
+            return Err(Failure::refused(what).tensor(name));
+        }
         spread(scale_buffer, groups as usize, &order);
         spread(zero_buffer, groups as usize, &order);
     }

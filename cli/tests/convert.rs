@@ -1668,6 +1668,35 @@ fn configurations_name_the_modules_of_loaders() {
     );
 }
 
+/// What stays quantised while the rest becomes floats has its configuration, which names the rest.
+#[test]
+fn configurations_of_what_stays_quantised_name_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    matrices(&at("src"), &["l.0.up_proj.weight", "l.0.down_proj.weight"], r#"{"dtype":"float32"}"#);
+    ok(dir.path(), "convert src modelopt --to modelopt-nvfp4 --quiet");
+    ok(dir.path(), "convert modelopt out --to bf16 --keep *up_proj* --quiet");
+    let config = json_of(&at("out/config.json"));
+    let has = |names: &Value| names.as_array().unwrap().contains(&json!("l.0.down_proj"));
+    assert!(has(&config["quantization_config"]["ignore"]), "{config}");
+    assert!(has(&json_of(&at("out/hf_quant_config.json"))["quantization"]["exclude_modules"]));
+    ok(dir.path(), "verify modelopt out --max-abs-error 0.01");
+    // That file alone says what it is.
+    fs::write(at("modelopt/config.json"), r#"{"dtype":"float32"}"#).unwrap();
+    ok(dir.path(), "convert modelopt out --to bf16 --keep *up_proj* --force --quiet");
+    ok(dir.path(), "verify modelopt out --max-abs-error 0.01");
+    ok(dir.path(), "convert modelopt out --to bf16 --force --quiet");
+    assert!(!at("out/hf_quant_config.json").exists());
+    // A configuration within that of the text.
+    ok(dir.path(), "convert src fp8 --to fp8-block --quiet");
+    let whole = json_of(&at("fp8/config.json"));
+    let nested = json!({ "text_config": { "quantization_config": whole["quantization_config"] } });
+    fs::write(at("fp8/config.json"), nested.to_string()).unwrap();
+    ok(dir.path(), "convert fp8 out --to bf16 --keep *up_proj* --force --quiet");
+    let config = json_of(&at("out/config.json"));
+    assert!(has(&config["text_config"]["quantization_config"]["modules_to_not_convert"]), "{config}");
+}
+
 /// `--only` chooses among what can be quantised, and what is kept by default has to be named.
 #[test]
 fn only_chooses_among_matrices() {
