@@ -141,6 +141,7 @@ fn main() {
     parallel(&bench, if is_test { 1 << 20 } else { 256 << 20 });
     rows(&bench, if is_test { 1 << 17 } else { 1 << 24 });
     transposes(&bench, if is_test { 256 } else { 4096 });
+    shared_and_checked(&bench, if is_test { 256 } else { 4096 });
     gathers(&bench);
     in_place(&bench);
     few(&bench);
@@ -286,6 +287,63 @@ fn transposes(bench: &Bench, side: usize) {
                 Box::new(|| black_box(&mut copy).copy_from_slice(black_box(&copied))),
             ],
         });
+    }
+}
+
+/// Transposes and every second column on a pool of two threads, beside one; and checked, beside a checked cast of as many contiguous
+/// elements: in L2, and beyond the caches.
+fn shared_and_checked(bench: &Bench, largest: usize) {
+    for (from, to) in PAIRS {
+        for side in [128, largest] {
+            let (n, s, d) = (side * side, from.itemsize() as isize, to.itemsize() as isize);
+            let (row, caster) = (side as isize, caster(from, to));
+            let src = source(from, 2 * n);
+            let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n)]);
+            let (shape, dst_strides) = ([side, side], [row * d, d]);
+            for (what, src_strides) in [("transpose", [s, row * s]), ("every 2nd", [2 * row * s, 2 * s])] {
+                let view = StridedView::new(&src, 0, &shape, &src_strides);
+                let line = |kind, against, run: [Box<dyn FnMut() + '_>; 2]| {
+                    bench.line(Line {
+                        kind: format!("{what} of {side} x {side}, {kind}"),
+                        name: format!("{kind} {from}->{to}, {what} of {side} x {side}"),
+                        against,
+                        bytes: [n * (s + d) as usize; 2],
+                        run,
+                    });
+                };
+                line(
+                    "checked",
+                    "contiguous",
+                    [
+                        Box::new(|| {
+                            let mut out = StridedViewMut::new(&mut a, 0, &shape, &dst_strides);
+                            _ = caster.cast_strided_checked(black_box(&view), &mut out).expect("they fit");
+                        }),
+                        Box::new(|| {
+                            let src = &black_box(&src)[..n * s as usize];
+                            _ = caster.cast_checked(src, &mut b, n).expect("the sizes agree");
+                        }),
+                    ],
+                );
+                if side == largest {
+                    let how = Parallel::new();
+                    line(
+                        "a pool of 2",
+                        "1 thread",
+                        [
+                            Box::new(|| {
+                                let mut out = StridedViewMut::new(&mut a, 0, &shape, &dst_strides);
+                                caster.par_cast_strided_with(&view, &mut out, &how).expect("they fit");
+                            }),
+                            Box::new(|| {
+                                let mut out = StridedViewMut::new(&mut b, 0, &shape, &dst_strides);
+                                caster.cast_strided(black_box(&view), &mut out).expect("they fit");
+                            }),
+                        ],
+                    );
+                }
+            }
+        }
     }
 }
 

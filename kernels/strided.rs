@@ -271,48 +271,36 @@ impl<'a> Along<'a> {
 /// Elements of a tile of [`in_order`].
 const NUMBERED: usize = 64;
 
-/// Casts the elements of views in row-major order, for stochastic plans, in which the index of an element matters.
+/// Casts the elements of a walk in its order, for stochastic plans, in which the index of an element matters.
 ///
 /// # Safety
-/// As for [`Along::cast`]; there are as many strides as dimensions on either side, and no more elements than a usize counts.
+/// As for [`Along::cast`]; strides have any sign.
 #[inline(never)]
 pub(crate) unsafe fn in_order(
     plan: &Planned,
     sizes: [usize; 2],
-    shape: &[usize],
-    (mut src, src_strides): (*const u8, &[isize]),
-    (mut dst, dst_strides): (*mut u8, &[isize]),
+    dims: &[Dim],
+    mut src: *const u8,
+    mut dst: *mut u8,
 ) {
-    // (There may be any number of dimensions of one element, which are left out.)
-    let (mut dims, mut len) = ([Dim::ONE; MOST], 0);
-    for ((&extent, &src), &dst) in shape.iter().zip(src_strides).zip(dst_strides) {
-        if extent != 1 {
-            dims[len] = Dim { extent, src, dst };
-            len += 1;
-        }
-    }
-    let (row, outer) = dims[..len].split_last().unwrap_or((&Dim::ONE, &[]));
+    let (row, outer) = dims.split_first().unwrap_or((&Dim::ONE, &[]));
     let mut at = [0; MOST];
     for first in (0..).step_by(row.extent) {
-        // SAFETY: the row is one of the views.
+        // SAFETY: the row is one of the walk.
         unsafe { row_in_order(plan, sizes, row, src, dst, first) };
-        // On to the next row: the last dimension that is not at its end.
-        let mut i = outer.len();
+        // On to the next row: the first dimension that is not at its end.
+        let mut dims = outer.iter().zip(&mut at);
         loop {
-            if i == 0 {
-                return;
-            }
-            i -= 1;
-            let Dim { extent, src: from, dst: to } = outer[i];
-            if at[i] < extent - 1 {
-                at[i] += 1;
+            let Some((&Dim { extent, src: from, dst: to }, at)) = dims.next() else { return };
+            if *at < extent - 1 {
+                *at += 1;
                 (src, dst) = (src.wrapping_offset(from), dst.wrapping_offset(to));
                 break;
             }
             // (It does not wrap, because the elements are in memory.)
-            let back = |stride: isize| stride.wrapping_mul(at[i] as isize).wrapping_neg();
+            let back = |stride: isize| stride.wrapping_mul(*at as isize).wrapping_neg();
             (src, dst) = (src.wrapping_offset(back(from)), dst.wrapping_offset(back(to)));
-            at[i] = 0;
+            *at = 0;
         }
     }
 }

@@ -138,6 +138,31 @@ impl Caster {
         self.present().isa()
     }
 
+    /// The bytes of a source of `n` elements; None if that overflows.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::F4E2M1, DType::F32, &CastOptions::new())?;
+    /// assert_eq!((caster.source_bytes(5), caster.destination_bytes(5)), (Some(3), Some(20)));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn source_bytes(&self, n: usize) -> Option<usize> {
+        self.plan.plan.route.src.byte_len(n)
+    }
+
+    /// The bytes of a destination of `n` elements; None if that overflows.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::U8, DType::BF16, &CastOptions::new())?;
+    /// let mut out = vec![0; caster.destination_bytes(3).expect("a few bytes")];
+    /// caster.cast(&[1, 2, 3], &mut out, 3)?;
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn destination_bytes(&self, n: usize) -> Option<usize> {
+        self.plan.plan.route.dst.byte_len(n)
+    }
+
     /// The same, with the proof that it is available.
     pub(crate) const fn present(&self) -> Present {
         self.plan.plan.isa

@@ -31,7 +31,7 @@ use crate::threads::{self, Lock};
 /// The calling thread casts alone if fewer bytes than this are read and written together. Measured with `benches/views.rs`: to
 /// wake threads and wait for them takes 15 to 40 µs, in which one thread casts 1 to 3 MiB from its caches. From this size on two
 /// threads were faster for each pair of that benchmark; at half of it, some took a third longer than one thread.
-const SERIAL_BELOW: usize = 4 << 20;
+pub(crate) const SERIAL_BELOW: usize = 4 << 20;
 /// The same where threads have to be started first: two threads took up to twice as long as one for 4 MiB, up to 1.5 times as
 /// long for 8 MiB, and were faster for each pair at 16 MiB.
 const SERIAL_BELOW_STARTED: usize = 16 << 20;
@@ -345,6 +345,12 @@ impl Caster {
 }
 
 impl Parallel<'_> {
+    /// The same threads for work beside the cast itself, of which nobody hears, in chunks of its own.
+    #[cfg(feature = "scaled")]
+    pub(crate) fn silent(&self) -> Self {
+        Self { progress: None, chunk: None, ..*self }
+    }
+
     /// Whether the calling thread does the work alone, and else how many threads share it at most. `traffic` is how many bytes are
     /// read and written, `serial_below` from how many on waiting threads are worth waking.
     fn share(&self, serial_below: usize, traffic: usize) -> (bool, usize) {
@@ -362,6 +368,11 @@ impl Parallel<'_> {
     }
 }
 
+/// From how many bytes on waiting threads are worth waking for a cast.
+pub(crate) fn serial_below(isa: Isa) -> usize {
+    if isa == Isa::Scalar { SERIAL_BELOW_SCALAR } else { SERIAL_BELOW }
+}
+
 /// Casts all elements, or says why not.
 fn run(
     caster: &Caster,
@@ -373,8 +384,7 @@ fn run(
     caster.check(src.len(), dst.size(), n)?;
     // (Slices have at most `isize::MAX` bytes: the sum cannot overflow.)
     let traffic = src.len().saturating_add(dst.size());
-    let serial_below = if caster.isa() == Isa::Scalar { SERIAL_BELOW_SCALAR } else { SERIAL_BELOW };
-    let (is_small, most) = how.share(serial_below, traffic);
+    let (is_small, most) = how.share(serial_below(caster.isa()), traffic);
     if is_small && how.progress.is_none() {
         return caster.fill(src, dst, n).map(drop);
     }
@@ -397,7 +407,6 @@ fn run(
 }
 
 /// Work in numbered pieces other than the chunks of a cast. Each thread that is free takes the next one.
-#[cfg(feature = "scaled")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tasks<'a> {
     how: Parallel<'a>,
@@ -405,17 +414,37 @@ pub(crate) struct Tasks<'a> {
     is_small: bool,
 }
 
-#[cfg(feature = "scaled")]
 impl<'a> Tasks<'a> {
-    /// For work that reads and writes `traffic` bytes.
-    pub(crate) fn new(how: &Parallel<'a>, traffic: usize) -> Self {
-        let (is_small, threads) = how.share(SERIAL_BELOW, traffic);
+    /// For work that reads and writes `traffic` bytes; from `serial_below` on, waiting threads are worth waking.
+    pub(crate) fn new(how: &Parallel<'a>, serial_below: usize, traffic: usize) -> Self {
+        let (is_small, threads) = how.share(serial_below, traffic);
         Self { how: *how, threads, is_small }
     }
 
-    /// Calls `task` with every number below `count`, on several threads. False if a task or the progress callback has stopped the
-    /// work.
-    pub(crate) fn run(&self, count: usize, task: &(dyn Fn(usize) -> ControlFlow<()> + Sync)) -> bool {
+    /// How many threads share the work at most.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// How many elements of so many bytes on both sides together are a chunk.
+    pub(crate) fn chunk(&self, traffic: usize, bytes: usize) -> usize {
+        self.how.chunk.unwrap_or_else(|| chunk_bytes(traffic, self.threads) / bytes).max(1)
+    }
+
+    /// Is it one piece of work, of which nobody hears anything?
+    pub(crate) fn are_one(&self) -> bool {
+        self.is_small && self.how.progress.is_none()
+    }
+
+    /// Calls `task` with every number below `count`, on several threads. `size` says how much of `total` each is. Returns how much
+    /// was done: less, if a task or the progress callback has stopped the work.
+    pub(crate) fn run(
+        &self,
+        count: usize,
+        total: usize,
+        size: &(dyn Fn(usize) -> usize + Sync),
+        task: &(dyn Fn(usize) -> ControlFlow<()> + Sync),
+    ) -> usize {
         let (next, done, stopped) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         let step = || {
             let i = next.fetch_add(1, Ordering::Relaxed);
@@ -423,11 +452,11 @@ impl<'a> Tasks<'a> {
                 return false;
             }
             let mut flow = task(i);
-            let done = done.fetch_add(1, Ordering::AcqRel) + 1;
+            let done = done.fetch_add(size(i), Ordering::AcqRel) + size(i);
             if let Some(progress) = self.how.progress
                 && flow.is_continue()
             {
-                flow = progress(Progress { done, total: count });
+                flow = progress(Progress { done, total });
             }
             if flow.is_break() {
                 stopped.store(true, Ordering::Relaxed);
@@ -444,8 +473,13 @@ impl<'a> Tasks<'a> {
         }
         // Pieces that no thread has taken.
         work(0);
-        done.load(Ordering::Acquire) == count
+        done.into_inner()
     }
+}
+
+/// Bytes that a chunk reads and writes: there are four chunks per thread, so that the others do not wait long for one that started late.
+fn chunk_bytes(traffic: usize, threads: usize) -> usize {
+    (traffic / (4 * threads)).clamp(*CHUNK.start(), *CHUNK.end())
 }
 
 /// How many elements the first chunk has, each of the other chunks, and all chunks together.
@@ -467,12 +501,9 @@ impl Lengths {
     ) -> Self {
         let bits = layouts.map(|layout| layout.size(8));
         let is_packed = bits.iter().any(|&bits| bits < 8);
-        let wanted = chunk.unwrap_or_else(|| {
-            // Four chunks per thread, so that the others do not wait long for one that started late.
-            let bytes = (traffic / (4 * threads)).clamp(*CHUNK.start(), *CHUNK.end());
-            // (A chunk has a few MiB: nothing overflows.)
-            (bytes * 8 / (bits[0] + bits[1])).max(LINES)
-        });
+        // (A chunk has a few MiB: nothing overflows.)
+        let wanted =
+            chunk.unwrap_or_else(|| (chunk_bytes(traffic, threads) * 8 / (bits[0] + bits[1])).max(LINES));
         let wanted = wanted.clamp(1, n.max(1));
         if wanted < LINES {
             let length = if is_packed { wanted.next_multiple_of(8) } else { wanted };

@@ -4,6 +4,9 @@ use alloc::alloc::{Layout, alloc};
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
+use crate::error::Error;
+use crate::formats::dtype::DType;
+
 /// An empty vector with room for so many elements, for a result: [`cast_slice_uninit`](crate::cast_slice_uninit) and its kin fill its
 /// [spare capacity](Vec::spare_capacity_mut).
 ///
@@ -30,6 +33,14 @@ pub fn vec_with_capacity<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
     room.try_reserve_exact(len)?;
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
     large_pages::ask(room.spare_capacity_mut());
+    Ok(room)
+}
+
+/// A buffer of so many bytes for elements.
+pub(crate) fn zeros(dtype: DType, bytes: usize) -> Result<Vec<u8>, Error> {
+    let no_memory = |_| Error::Allocation { dtype, elements: bytes / dtype.itemsize() };
+    let mut room = vec_with_capacity(bytes).map_err(no_memory)?;
+    room.resize(bytes, 0);
     Ok(room)
 }
 

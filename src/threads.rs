@@ -35,7 +35,7 @@ mod pool {
     use core::time::Duration;
     use std::error::Error;
     use std::panic::{catch_unwind, resume_unwind};
-    use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+    use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
     use std::{process, thread};
 
     /// How long to wait for the first job on the global pool to run.
@@ -136,8 +136,8 @@ mod pool {
         static PROCESS: AtomicU32 = AtomicU32::new(0);
         /// Has a job been given to the global pool?
         static ASKED: AtomicBool = AtomicBool::new(false);
-        /// Has that job run?
-        static ANSWERED: AtomicBool = AtomicBool::new(false);
+        static ANSWER: Answer =
+            Answer { came: AtomicBool::new(false), is_over: Mutex::new(false), over: Condvar::new() };
 
         // WebAssembly has no threads here, and a failed attempt would leave the global pool unusable for the rest of the program.
         if cfg!(target_family = "wasm") {
@@ -153,33 +153,54 @@ mod pool {
             return true;
         }
         if !ASKED.swap(true, Ordering::Relaxed) {
-            ask(&ANSWERED);
+            ask(&ANSWER);
         }
         // (A pool that is busy runs the job later. After a fork it is never run.)
-        ANSWERED.load(Ordering::Acquire)
+        ANSWER.came.load(Ordering::Acquire)
+    }
+
+    /// The answer of the pool. (A channel would be 16 KB of code.)
+    struct Answer {
+        /// Has the job run?
+        came: AtomicBool,
+        /// It has, or it never will.
+        is_over: Mutex<bool>,
+        over: Condvar,
+    }
+
+    impl Answer {
+        fn is_over(&self) -> MutexGuard<'_, bool> {
+            // Nothing panics under the lock.
+            self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        fn end(&self) {
+            *self.is_over() = true;
+            self.over.notify_one();
+        }
     }
 
     /// Starts the global pool if it has not been started, gives it a job, and waits at most [`PATIENCE`] for that to run.
-    fn ask(answered: &'static AtomicBool) {
-        let (send, receive) = mpsc::channel();
-        let ask = move || {
+    fn ask(answer: &'static Answer) {
+        let ask = || {
             // (An error without a source says that the pool exists already; it may even be that of the parent process.)
             let started = rayon_core::ThreadPoolBuilder::new().build_global();
             if started.is_err_and(|error| error.source().is_some()) {
-                return;
+                return answer.end();
             }
-            let job = move || {
-                answered.store(true, Ordering::Release);
-                // (An error: the wait has timed out.)
-                _ = send.send(());
+            let job = || {
+                answer.came.store(true, Ordering::Release);
+                answer.end();
             };
             // `spawn` panics if the pool, which other code has set up, could not be started.
-            _ = catch_unwind(AssertUnwindSafe(|| rayon_core::spawn(job)));
+            if catch_unwind(|| rayon_core::spawn(job)).is_err() {
+                answer.end();
+            }
         };
         // On a separate thread, because it blocks forever in the child of a fork that came while the parent was starting the pool.
         // If that thread cannot be started, there are no threads for a pool either.
         if thread::Builder::new().spawn(ask).is_ok() {
-            _ = receive.recv_timeout(PATIENCE);
+            _ = answer.over.wait_timeout_while(answer.is_over(), PATIENCE, |is_over| !*is_over);
         }
     }
 }

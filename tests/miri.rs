@@ -66,9 +66,18 @@ fn views() {
             let strides = [(columns * s) as isize, s as isize];
             let view = StridedView::new(&src, 0, &shape, &strides);
             let strides = [d as isize, step as isize];
-            caster.cast_strided(&view, &mut StridedViewMut::new(&mut dst, 0, &shape, &strides)).unwrap();
-            for (i, element) in expected.chunks(d).enumerate() {
-                assert_eq!(&dst[i % columns * step + i / columns * d..][..d], element);
+            let how = Parallel::new().threads(2).chunk(6);
+            let casts: [&dyn Fn(&mut StridedViewMut<'_>); 3] = [
+                &|to| caster.cast_strided(&view, to).unwrap(),
+                &|to| caster.par_cast_strided_with(&view, to, &how).unwrap(),
+                &|to| assert_eq!(caster.cast_strided_checked(&view, to).unwrap().elements, rows * columns),
+            ];
+            for cast in casts {
+                dst.fill(0x5A);
+                cast(&mut StridedViewMut::new(&mut dst, 0, &shape, &strides));
+                for (i, element) in expected.chunks(d).enumerate() {
+                    assert_eq!(&dst[i % columns * step + i / columns * d..][..d], element);
+                }
             }
         }
     }

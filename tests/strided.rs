@@ -3,7 +3,11 @@
 
 mod bridge;
 
+use core::ops::ControlFlow;
+use std::sync::Mutex;
+
 use bridge::{Suite, bytes};
+use lanecast::parallel::{Parallel, Progress};
 use lanecast::views::{StridedView, StridedViewMut};
 use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, Rounding, Side};
 use lanecast_oracle as oracle;
@@ -48,6 +52,7 @@ fn main() {
     suite.test("views outside of their buffers", outside);
     suite.test("shapes and strides that do not fit", wrong_views);
     suite.test("pointers", pointers);
+    suite.test("slices on threads", slices);
     #[cfg(all(unix, target_pointer_width = "64"))]
     suite.test("strides of more than 2^31 bytes", huge::strides);
     suite.run().exit();
@@ -149,6 +154,72 @@ fn check_with(
     );
 }
 
+/// Checks the other casts of views too: on threads, and those that say what is lost, which must say what a cast of the elements in
+/// row-major order does.
+fn check_all(
+    isa: Isa,
+    from: DType,
+    to: DType,
+    options: CastOptions,
+    shape: &[usize],
+    src_strides: Vec<isize>,
+    dst_strides: Vec<isize>,
+) {
+    let caster = caster_with(isa, from, to, options);
+    let elements: usize = shape.iter().product();
+    let [source, destination] = [(src_strides, from), (dst_strides, to)]
+        .map(|(strides, dtype)| Laid::new(shape, strides, dtype.itemsize()));
+    let src = bytes(source.size);
+    let view = StridedView::new(&src, source.offset, shape, &source.strides);
+    let to_view = |run: &mut dyn FnMut(&mut StridedViewMut<'_>)| {
+        let mut got = vec![CANARY; destination.size];
+        run(&mut StridedViewMut::new(&mut got, destination.offset, shape, &destination.strides));
+        got
+    };
+    let what =
+        || format!("{isa}: {from} -> {to}, {shape:?}, {:?} to {:?}", source.strides, destination.strides);
+    let expected = to_view(&mut |out| caster.cast_strided(&view, out).expect("views in their buffers"));
+
+    for chunk in [1, 7, elements / 5, elements] {
+        let how = Parallel::new().threads(2).chunk(chunk);
+        let got = to_view(&mut |out| caster.par_cast_strided_with(&view, out, &how).expect("the same views"));
+        assert!(got == expected, "{}, chunks of {chunk}", what());
+    }
+
+    let item = |dtype: DType| dtype.itemsize();
+    let (row_from, row_to) =
+        (packed(shape, &in_order(shape), item(from), 0), packed(shape, &in_order(shape), item(to), 0));
+    let copies = |dtype| caster_with(isa, dtype, dtype, CastOptions::new());
+    let mut dense = vec![0; elements * item(from)];
+    copies(from)
+        .cast_strided(&view, &mut StridedViewMut::new(&mut dense, 0, shape, &row_from))
+        .expect("a copy");
+    let mut out = vec![0; elements * item(to)];
+    let report = caster.cast_checked(&dense, &mut out, elements).expect("buffers of their size");
+    let scattered = to_view(&mut |to_view| {
+        copies(to).cast_strided(&StridedView::new(&out, 0, shape, &row_to), to_view).expect("a copy");
+    });
+    assert!(scattered == expected, "{}, in row-major order", what());
+    let got = to_view(&mut |out| {
+        assert_eq!(caster.cast_strided_checked(&view, out).expect("the same views"), report, "{}", what());
+    });
+    assert!(got == expected, "{}, checked", what());
+    let same = |to_view: Result<(), Error>, of_bytes: Result<(), Error>, got: Vec<u8>| {
+        assert_eq!(to_view, of_bytes, "{}", what());
+        assert!(to_view.is_err() || got == expected, "{}", what());
+    };
+    let mut done = Ok(());
+    let got = to_view(&mut |out| done = caster.try_cast_strided(&view, out));
+    same(done, caster.try_cast(&dense, &mut out, elements), got);
+    let got = to_view(&mut |out| done = caster.same_value_strided(&view, out));
+    same(done, caster.same_value(&dense, &mut out, elements), got);
+}
+
+/// The dimensions of a shape, the last one first.
+fn in_order(shape: &[usize]) -> Vec<usize> {
+    (0..shape.len()).rev().collect()
+}
+
 /// Strides of two dimensions, each along the lattice, at shapes that leave a rest everywhere.
 fn lattice(isa: Isa, from: DType, to: DType) {
     let (s, d) = (from.itemsize() as isize, to.itemsize() as isize);
@@ -196,7 +267,8 @@ fn orders(isa: Isa, from: DType, to: DType) {
                 }
                 let src = packed(&shape, &source, from.itemsize(), gap);
                 let dst = packed(&shape, &destination, to.itemsize(), 16 - gap);
-                check(isa, from, to, &shape, src, dst);
+                check(isa, from, to, &shape, src.clone(), dst.clone());
+                check_all(isa, from, to, CastOptions::new(), &shape, src, dst);
             }
         }
     }
@@ -323,7 +395,11 @@ fn random_views(isa: Isa, from: DType) {
                 dst[i] = sign * next as isize;
                 next = next * dims[i].0.max(1) + dims[i].2 * 3;
             }
-            check(isa, from, to, &shape, src, dst);
+            check(isa, from, to, &shape, src.clone(), dst.clone());
+            let chance = CastOptions::new().stochastic(5, 77);
+            for options in [CastOptions::new(), chance] {
+                check_all(isa, from, to, options, &shape, src.clone(), dst.clone());
+            }
             Ok(())
         })
         .unwrap();
@@ -473,6 +549,22 @@ fn wrong_views(isa: Isa) {
     for (src, dst, expected) in cases {
         assert_eq!(fails(isa, src, dst), expected);
     }
+    // Those that check say the same, and a loss leaves everything as it is.
+    let (src, mut out) = ([1, 0xFF, 3, 4], [CANARY; 4]);
+    let narrows = caster(isa, DType::I8, DType::U8);
+    let (from, mut to) =
+        (StridedView::new(&src, 0, &[4], &[1]), StridedViewMut::new(&mut out, 0, &[4], &[1]));
+    let lossy = |result: Result<(), Error>| match result {
+        Err(Error::Lossy(lossy)) => lossy.index,
+        other => panic!("{isa}: {other:?}"),
+    };
+    assert_eq!(
+        [lossy(narrows.try_cast_strided(&from, &mut to)), lossy(narrows.same_value_strided(&from, &mut to))],
+        [1, 1]
+    );
+    assert_eq!(out, [CANARY; 4]);
+    let mut to = StridedViewMut::new(&mut out, 0, &[5], &[1]);
+    assert_eq!(narrows.cast_strided_checked(&from, &mut to), Err(mismatch(Some(0), 4, 5)));
     // A stride of one element is never used.
     let mut out = [0; 2];
     let one = StridedView::new(&[7], 0, &[1], &[isize::MIN]);
@@ -561,6 +653,36 @@ fn pointers(isa: Isa) {
     // SAFETY: as above.
     let error = unsafe { caster.cast_strided_raw(first, &[2, 0], nowhere, &[-4, isize::MIN], &[4, 9]) };
     assert!(matches!(error, Err(Error::SizeOverflow { side: Side::Destination, .. })), "{error:?}");
+}
+
+/// Who hears of slices, who stops them, and where there are none.
+fn slices(isa: Isa) {
+    let caster = caster(isa, DType::U8, DType::U16);
+    let (src, shape, strides) = (bytes(100 * 100), [100, 100], [1, 100]);
+    let view = StridedView::new(&src, 0, &shape, &strides);
+    let told = Mutex::new(Vec::new());
+    let tell = |progress: Progress| {
+        told.lock().unwrap().push((progress.done, progress.total));
+        if progress.done >= 5000 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let mut out = vec![CANARY; 2 * 100 * 100];
+    let mut run = |dst_strides: &[isize], how: &Parallel<'_>| {
+        let mut to = StridedViewMut::new(&mut out, 0, &shape, dst_strides);
+        (caster.par_cast_strided_with(&view, &mut to, how), core::mem::take(&mut *told.lock().unwrap()))
+    };
+    let how = Parallel::new().threads(1).chunk(1000).progress(&tell);
+    // Rows of 100 elements of the destination, 10 at a time.
+    let expected = (1..=5).map(|i| (1000 * i, 10_000)).collect::<Vec<_>>();
+    let stopped = Err(Error::Cancelled { done: 5000, elements: 10_000 });
+    assert_eq!(run(&[200, 2], &how), (stopped, expected));
+    // Elements that overlap are cast in one piece, whatever the chunk.
+    assert_eq!(run(&[2, 2], &how), (Ok(()), vec![(10_000, 10_000)]));
+    assert_eq!(
+        run(&[-2, 190], &how).0,
+        Err(Error::ViewBounds { side: Side::Destination, first: -198, end: 18812, given: 20_000 })
+    );
+    let wrong = Err(Error::StrideCount { side: Side::Destination, dimensions: 2, strides: 1 });
+    assert_eq!(run(&[2], &how), (wrong, vec![]));
 }
 
 /// Address space without memory.

@@ -1075,6 +1075,42 @@ lanecast_status lanecast_cast_strided(lanecast_dtype from,
                                       size_t ndim,
                                       const struct lanecast_options *o);
 
+/*
+ lanecast_cast_strided on several threads, in slices along one dimension. how must not be NULL: lanecast_parallel_init has the
+ defaults. Where elements of the destination overlap, the calling thread casts alone.
+
+ # Safety
+ As for `lanecast_cast_strided`, from every thread; `how` as for `lanecast_cast_parallel_with`.
+ */
+lanecast_status lanecast_cast_strided_parallel(lanecast_dtype from,
+                                               const void *src,
+                                               const ptrdiff_t *src_strides,
+                                               lanecast_dtype to,
+                                               void *dst,
+                                               const ptrdiff_t *dst_strides,
+                                               const size_t *shape,
+                                               size_t ndim,
+                                               const struct lanecast_options *o,
+                                               const struct lanecast_parallel *how);
+
+/*
+ lanecast_cast_strided, which says what that loses, as lanecast_cast_checked does. Elements are counted in row-major order: the last
+ index changes fastest. report may be NULL.
+
+ # Safety
+ As for `lanecast_cast_strided`; `report` is NULL or writable.
+ */
+lanecast_status lanecast_cast_strided_checked(lanecast_dtype from,
+                                              const void *src,
+                                              const ptrdiff_t *src_strides,
+                                              lanecast_dtype to,
+                                              void *dst,
+                                              const ptrdiff_t *dst_strides,
+                                              const size_t *shape,
+                                              size_t ndim,
+                                              const struct lanecast_options *o,
+                                              struct lanecast_report *report);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

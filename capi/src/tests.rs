@@ -690,6 +690,48 @@ fn views_go_where_their_strides_lead() {
     assert_eq!(dst[..2], [1, 4]);
 }
 
+#[test]
+fn views_on_threads_and_checked() {
+    let src: Vec<u8> = (0..5000i16).flat_map(|x| (x * 6 - 300).to_ne_bytes()).collect();
+    let (shape, rows, columns) = ([100usize, 50], [2isize, 200], [50isize, 1]);
+    let (int16, int8) = (LANECAST_DTYPE_INT16, LANECAST_DTYPE_INT8);
+    let [mut plain, mut shared, mut checked] = [(); 3].map(|()| vec![0u8; 5000]);
+    let s = src.as_ptr().cast();
+    let (shape, rows, columns) = (shape.as_ptr(), rows.as_ptr(), columns.as_ptr());
+    let mut how = core::mem::MaybeUninit::uninit();
+    // SAFETY: a structure, which is written.
+    let mut how = unsafe {
+        assert_eq!(lanecast_parallel_init(how.as_mut_ptr()), LANECAST_OK);
+        how.assume_init()
+    };
+    (how.threads, how.chunk) = (2, 600);
+    let mut report = core::mem::MaybeUninit::<lanecast_report>::zeroed();
+    // SAFETY: views in the buffers above.
+    unsafe {
+        let d = plain.as_mut_ptr().cast();
+        assert_eq!(lanecast_cast_strided(int16, s, rows, int8, d, columns, shape, 2, null()), LANECAST_OK);
+        let d = shared.as_mut_ptr().cast();
+        let on =
+            |how| lanecast_cast_strided_parallel(int16, s, rows, int8, d, columns, shape, 2, null(), how);
+        assert_eq!((on(null()), on(&how)), (LANECAST_ERR_NULL, LANECAST_OK));
+        let d = checked.as_mut_ptr().cast();
+        let check = |to, report| {
+            lanecast_cast_strided_checked(int16, s, rows, to, d, columns, shape, 2, null(), report)
+        };
+        assert_eq!(check(200, null_mut()), LANECAST_ERR_DTYPE);
+        assert_eq!(check(int8, null_mut()), LANECAST_ERR_LOSSY);
+        assert_eq!(check(int8, report.as_mut_ptr()), LANECAST_ERR_LOSSY);
+    }
+    assert!(shared == plain && checked == plain);
+    // Element [i, j] of the shape is number i + 100 * j of the source.
+    let value = |i: usize| (i / 50 + 100 * (i % 50)) as i16 * 6 - 300;
+    let count = |is: &dyn Fn(i16) -> bool| (0..5000).filter(|&i| is(value(i))).count() as u64;
+    // SAFETY: it was written.
+    let report = unsafe { report.assume_init() };
+    assert_eq!((report.elements, report.below, report.first), (5000, count(&|x| x < -128), 0));
+    assert_eq!((report.above, report.inexact), (count(&|x| x > 127), 0));
+}
+
 /// The options behind the first block: as the Rust library has them, for callers who have room for them.
 #[test]
 fn stochastic_options() {

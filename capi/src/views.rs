@@ -5,13 +5,15 @@ use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 
+use rust::Caster;
 use rust::parallel::{Parallel, ParallelFor, Progress};
+use rust::views::{StridedView, StridedViewMut};
 
 #[cfg(unix)]
 use super::threads::{Pool, Started, cores};
 use super::{
-    LANECAST_ERR_NULL, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype, lanecast_options, lanecast_status,
-    memory, read_sized, status, whole_buffers,
+    LANECAST_ERR_LOSSY, LANECAST_ERR_NULL, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype,
+    lanecast_options, lanecast_report, lanecast_status, memory, read_sized, status, whole_buffers,
 };
 
 /// A piece of work: job is what came with it, index its number.
@@ -286,17 +288,98 @@ pub unsafe extern "C" fn lanecast_cast_strided(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let (caster, _) = unsafe { caster(from, to, o) }?;
+        let views = unsafe { views(from, (src, src_strides), to, (dst, dst_strides), shape, ndim, o) };
+        let (caster, src, mut dst) = views?;
+        caster.cast_strided(&src, &mut dst).map_err(status)
+    })
+}
+
+/// lanecast_cast_strided on several threads, in slices along one dimension. how must not be NULL: lanecast_parallel_init has the
+/// defaults. Where elements of the destination overlap, the calling thread casts alone.
+///
+/// # Safety
+/// As for `lanecast_cast_strided`, from every thread; `how` as for `lanecast_cast_parallel_with`.
+#[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_cast_strided_parallel(
+    from: lanecast_dtype,
+    src: *const c_void,
+    src_strides: *const isize,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    dst_strides: *const isize,
+    shape: *const usize,
+    ndim: usize,
+    o: *const lanecast_options,
+    how: *const lanecast_parallel,
+) -> lanecast_status {
+    guard(|| {
         // SAFETY: the caller's promise.
-        let (shape, src_strides, dst_strides) =
-            unsafe { (numbers(shape, ndim)?, numbers(src_strides, ndim)?, numbers(dst_strides, ndim)?) };
+        let (how, views) = unsafe {
+            let how = read_sized(how, size_of::<lanecast_parallel>())?;
+            (how, views(from, (src, src_strides), to, (dst, dst_strides), shape, ndim, o))
+        };
+        let (caster, src, mut dst) = views?;
+        as_said(&how, |how| caster.par_cast_strided_with(&src, &mut dst, how)).map_err(status)
+    })
+}
+
+/// lanecast_cast_strided, which says what that loses, as lanecast_cast_checked does. Elements are counted in row-major order: the last
+/// index changes fastest. report may be NULL.
+///
+/// # Safety
+/// As for `lanecast_cast_strided`; `report` is NULL or writable.
+#[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_cast_strided_checked(
+    from: lanecast_dtype,
+    src: *const c_void,
+    src_strides: *const isize,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    dst_strides: *const isize,
+    shape: *const usize,
+    ndim: usize,
+    o: *const lanecast_options,
+    report: *mut lanecast_report,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let views = unsafe { views(from, (src, src_strides), to, (dst, dst_strides), shape, ndim, o) };
+        let (caster, src, mut dst) = views?;
+        let found = caster.cast_strided_checked(&src, &mut dst).map_err(status)?;
+        if !report.is_null() {
+            // SAFETY: not NULL, hence writable by the caller's promise, aligned or not.
+            unsafe { report.write_unaligned(found.into()) };
+        }
+        if found.first.is_some() { Err(LANECAST_ERR_LOSSY) } else { Ok(()) }
+    })
+}
+
+/// The cast of two views, and those.
+///
+/// # Safety
+/// As for `lanecast_cast_strided`, as long as the views are used.
+unsafe fn views<'a>(
+    from: lanecast_dtype,
+    (src, src_strides): (*const c_void, *const isize),
+    to: lanecast_dtype,
+    (dst, dst_strides): (*mut c_void, *const isize),
+    shape: *const usize,
+    ndim: usize,
+    o: *const lanecast_options,
+) -> Result<(Caster, StridedView<'a>, StridedViewMut<'a>), lanecast_status> {
+    // SAFETY: the caller's promise. Views that overlap are refused when they are cast.
+    unsafe {
+        let (caster, _) = caster(from, to, o)?;
+        let (shape, from, to) =
+            (numbers(shape, ndim)?, numbers(src_strides, ndim)?, numbers(dst_strides, ndim)?);
         if (src.is_null() || dst.is_null()) && !shape.contains(&0) {
             return Err(LANECAST_ERR_NULL);
         }
-        // SAFETY: the caller's promise, for views that do not overlap: those are an error.
-        unsafe { caster.cast_strided_raw(src.cast(), src_strides, dst.cast(), dst_strides, shape) }
-            .map_err(status)
-    })
+        let src = StridedView::from_ptr(src.cast(), shape, from);
+        Ok((caster, src, StridedViewMut::from_ptr(dst.cast(), shape, to)))
+    }
 }
 
 /// # Safety

@@ -3,8 +3,9 @@
 
 #![no_main]
 
+use lanecast::parallel::Parallel;
 use lanecast::views::{StridedView, StridedViewMut};
-use lanecast::{CastOptions, Caster, DType, Isa, Packing};
+use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing};
 use libfuzzer_sys::fuzz_target;
 
 const CANARY: u8 = 0xC5;
@@ -115,14 +116,32 @@ fuzz_target!(|input: ([u8; 2], Vec<Dimension>, [[i8; 2]; 2], &[u8])| {
     }
     for &isa in Isa::available() {
         // Exact sizes, so that the sanitizer sees every byte beyond.
-        let mut got = vec![CANARY; destination.len];
-        let result = caster(isa).cast_strided(
-            &StridedView::new(&src, source.offset, &shape, &source.strides),
-            &mut StridedViewMut::new(&mut got, destination.offset, &shape, &destination.strides),
-        );
-        // Without elements it may lie anywhere.
-        assert!(elements == 0 || result.is_ok() == is_valid, "{isa}: {from} -> {to}, {shape:?}: {result:?}");
-        let is_right = |i: usize| got[i] == expected[i] || overlaps && is_reached[i];
-        assert!((0..got.len()).all(is_right), "{isa}: {from} -> {to}, {shape:?}, {:?}", destination.strides);
+        let casts: [&dyn Fn(&StridedView<'_>, &mut StridedViewMut<'_>) -> Result<(), Error>; 3] = [
+            &|src, dst| caster(isa).cast_strided(src, dst),
+            &|src, dst| caster(isa).par_cast_strided_with(src, dst, &Parallel::new().threads(1).chunk(50)),
+            &|src, dst| {
+                caster(isa)
+                    .cast_strided_checked(src, dst)
+                    .map(|report| assert_eq!(report.elements as u128, elements))
+            },
+        ];
+        for cast in casts {
+            let mut got = vec![CANARY; destination.len];
+            let result = cast(
+                &StridedView::new(&src, source.offset, &shape, &source.strides),
+                &mut StridedViewMut::new(&mut got, destination.offset, &shape, &destination.strides),
+            );
+            // Without elements it may lie anywhere.
+            assert!(
+                elements == 0 || result.is_ok() == is_valid,
+                "{isa}: {from} -> {to}, {shape:?}: {result:?}"
+            );
+            let is_right = |i: usize| got[i] == expected[i] || overlaps && is_reached[i];
+            assert!(
+                (0..got.len()).all(is_right),
+                "{isa}: {from} -> {to}, {shape:?}, {:?}",
+                destination.strides
+            );
+        }
     }
 });

@@ -1,16 +1,17 @@
 //! Casts of arrays: `astype`.
 
 use core::ops::{ControlFlow, Range};
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Instant;
 
 use lanecast::numpy::OrderedDType;
 use lanecast::parallel::Parallel;
 use lanecast::promotion::Casting;
+use lanecast::views::{StridedView, StridedViewMut};
 use lanecast::{CastOptions, Caster, Error};
+use numpy::PyArrayDescr;
 use numpy::npyffi::NPY_ORDER;
-use numpy::{PyArrayDescr, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
@@ -256,17 +257,11 @@ pub(crate) fn cast<'py>(
     if n == 0 {
         return Ok(());
     }
-    if options.stochastic.is_some() && !(src.is_contiguous() && dst.is_contiguous()) {
-        // An element's random word depends on its number in C order, not on where it is in memory.
-        let plain = src.contiguous()?;
-        let result = plain.like(&dst.array.dtype(), NPY_ORDER::NPY_CORDER)?;
-        cast(py, plain, &result, options, how)?;
-        py.import("numpy")?.call_method1("copyto", (&dst.array, &result.array))?;
-        return Ok(());
-    }
     let caster = Caster::new(src.of.dtype, dst.of.dtype, options).map_err(failed)?;
     let (from, to) = (src.reach(), dst.reach());
-    let is_dense = dense(&src, dst);
+    // (An element's random word depends on its number in C order, not on where it is in memory.)
+    let is_in_order = options.stochastic.is_none() || src.is_contiguous() && dst.is_contiguous();
+    let is_dense = is_in_order && dense(&src, dst);
     if from.0 < to.1 && to.0 < from.1 {
         if is_dense && from.0 == to.0 {
             let (buffer, sizes) = (Raw(dst.data), [src.itemsize(), dst.itemsize()]);
@@ -318,13 +313,11 @@ pub(crate) fn cast<'py>(
         return watched(py, how, "elements", |parallel| job.caster.par_cast_with(src, dst, n, parallel))?
             .map_err(failed);
     }
-    let watch = Watch::new(how.progress.as_ref());
-    let threads = how.threads.or_else(wanted_threads(py)?);
-    let done = py.detach(|| job.strided(threads, &watch));
-    match watch.into_error() {
-        Some(error) => Err(error),
-        None => done.map_err(failed),
-    }
+    watched(py, how, "elements", |parallel| {
+        let (src, mut dst) = job.views();
+        job.caster.par_cast_strided_with(&src, &mut dst, parallel)
+    })?
+    .map_err(failed)
 }
 
 /// The next elements, at most `step`, of a cast in place of which `done` elements are done. They come in an order in which none is
@@ -401,7 +394,7 @@ struct Job<'a> {
     sizes: [usize; 2],
 }
 
-// SAFETY: the caller of `cast` keeps the arrays, and each part is cast by one thread.
+// SAFETY: the caller of `cast` keeps the arrays, and each element is cast by one thread.
 unsafe impl Send for Job<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Job<'_> {}
@@ -414,7 +407,20 @@ impl Job<'_> {
             let (src, dst) = unsafe { self.slices() };
             return self.caster.cast(src, dst, self.n);
         }
-        self.part(0, 0..self.shape.first().copied().unwrap_or(1))
+        let (src, mut dst) = self.views();
+        self.caster.cast_strided(&src, &mut dst)
+    }
+
+    /// The arrays as views.
+    fn views(&self) -> (StridedView<'_>, StridedViewMut<'_>) {
+        // SAFETY: the elements belong to arrays, which the caller of `cast` keeps. Python code that writes to them at the same time is a
+        // data race, as with NumPy.
+        unsafe {
+            (
+                StridedView::from_ptr(self.src, self.shape, self.strides[0]),
+                StridedViewMut::from_ptr(self.dst, self.shape, self.strides[1]),
+            )
+        }
     }
 
     /// The bytes of dense arrays, from the first elements on.
@@ -430,67 +436,6 @@ impl Job<'_> {
                 core::slice::from_raw_parts_mut(self.dst, self.n * self.sizes[1]),
             )
         }
-    }
-
-    /// Casts the elements of a range along one dimension.
-    fn part(&self, axis: usize, range: core::ops::Range<usize>) -> Result<(), Error> {
-        let mut shape = self.shape.to_vec();
-        let [from, to] =
-            self.strides.map(|strides| strides.get(axis).copied().unwrap_or(0) * range.start as isize);
-        if let Some(extent) = shape.get_mut(axis) {
-            *extent = range.len();
-        }
-        // SAFETY: the elements belong to arrays. No two parts have elements in common, and nobody else writes to the destination.
-        unsafe {
-            let (src, dst) = (self.src.wrapping_offset(from), self.dst.wrapping_offset(to));
-            self.caster.cast_strided_raw(src, self.strides[0], dst, self.strides[1], &shape)
-        }
-    }
-
-    /// Casts arrays with gaps, in parts along the dimension in which the destination has the largest stride. Each thread takes the next
-    /// part when it is free.
-    fn strided(&self, threads: Option<usize>, watch: &Watch<'_>) -> Result<(), Error> {
-        let axes = (0..self.shape.len()).filter(|&i| self.shape[i] > 1);
-        let Some(axis) = axes.max_by_key(|&i| self.strides[1][i].unsigned_abs()) else {
-            return self.part(0, 0..1);
-        };
-        let extent = self.shape[axis];
-        let traffic = self.n.saturating_mul(self.sizes[0] + self.sizes[1]);
-        let step = (extent as u128 * PART as u128 / traffic as u128).clamp(1, extent as u128) as usize;
-        let each = self.n / extent;
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let (stopped, failure) = (AtomicBool::new(false), Mutex::new(None));
-        let work = || {
-            while !stopped.load(Ordering::Relaxed) {
-                let start = next.fetch_add(step, Ordering::Relaxed);
-                if start >= extent {
-                    break;
-                }
-                let range = start..extent.min(start + step);
-                let elements = range.len() * each;
-                if let Err(error) = self.part(axis, range) {
-                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    stopped.store(true, Ordering::Relaxed);
-                }
-                let done = done.fetch_add(elements, Ordering::Relaxed) + elements;
-                if watch.look(done, self.n).is_break() {
-                    stopped.store(true, Ordering::Relaxed);
-                }
-            }
-        };
-        let most = std::thread::available_parallelism().map_or(1, |most| most.get());
-        // (Starting threads takes as long as casting some MiB.)
-        let helpers =
-            if traffic < 4 * LARGE { 1 } else { threads.unwrap_or(most) }.min(extent.div_ceil(step)) - 1;
-        std::thread::scope(|scope| {
-            for _ in 0..helpers {
-                if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
-                    break;
-                }
-            }
-            work();
-        });
-        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 }
 

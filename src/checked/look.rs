@@ -189,6 +189,11 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Can nothing be lost?
+    pub(super) fn finds_nothing(&self) -> bool {
+        self.parts.is_none() && self.imaginary.is_none()
+    }
+
     /// Casts `n` elements and checks them. Returns the report, of which only what was asked for is right, and how many elements are lost.
     pub(super) fn run(
         &self,
@@ -198,7 +203,7 @@ impl<'a> Check<'a> {
         marks: &mut Marks<'_>,
     ) -> Result<(CastReport, usize), Error> {
         let mut report = CastReport { elements: n, ..CastReport::default() };
-        if self.parts.is_none() && self.imaginary.is_none() {
+        if self.finds_nothing() {
             self.caster.fill(src, dst, n)?;
             marks.write(0, n, None);
             return Ok((report, 0));

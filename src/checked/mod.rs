@@ -1,6 +1,7 @@
 //! Checked casts: what a cast loses, counted, refused, or marked in a bitmap.
 //!
-//! Of slices here; of bytes [`Caster::cast_checked`], [`try_cast`], [`same_value`] and [`cast_validity`].
+//! Of slices here; of bytes [`Caster::cast_checked`], [`try_cast`], [`same_value`] and [`cast_validity`]; of views
+//! [`cast_strided_checked`], [`try_cast_strided`] and [`same_value_strided`].
 //!
 //! ```
 //! use lanecast::checked;
@@ -15,6 +16,9 @@
 //! [`try_cast`]: crate::Caster::try_cast
 //! [`same_value`]: crate::Caster::same_value
 //! [`cast_validity`]: crate::Caster::cast_validity
+//! [`cast_strided_checked`]: crate::Caster::cast_strided_checked
+//! [`try_cast_strided`]: crate::Caster::try_cast_strided
+//! [`same_value_strided`]: crate::Caster::same_value_strided
 
 // Each piece of the source is scanned while it is in L1, and then cast by the kernel of the unchecked cast; or one loop does both. As
 // long as all elements fit, that is all. If some do not, they are judged: which, and how many of each class. For this, sources are
@@ -26,6 +30,7 @@ mod cast;
 mod look;
 mod range;
 mod report;
+mod views;
 
 #[cfg(feature = "zarr")]
 pub(crate) use self::bits::each_some;

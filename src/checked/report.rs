@@ -83,13 +83,20 @@ impl CastReport {
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     pub fn append(&mut self, next: Self) {
-        let Self { elements, above, below, negative, nan, inf, imaginary, inexact, first, first_inexact } =
-            next;
-        let behind = |index: usize| self.elements.saturating_add(index);
-        self.first = self.first.or(first.map(behind));
-        self.first_inexact = self.first_inexact.or(first_inexact.map(behind));
+        let before = self.elements;
+        self.elements = before.saturating_add(next.elements);
+        self.merge(next, &|index| before.saturating_add(index));
+    }
+
+    /// Adds the report of some of these elements, whose numbers among all are found by their own.
+    pub(super) fn merge(&mut self, part: Self, number: &dyn Fn(usize) -> usize) {
+        let Self { elements: _, above, below, negative, nan, inf, imaginary, inexact, first, first_inexact } =
+            part;
+        let earlier =
+            |one: Option<usize>, other: Option<usize>| one.into_iter().chain(other.map(number)).min();
+        self.first = earlier(self.first, first);
+        self.first_inexact = earlier(self.first_inexact, first_inexact);
         let sums = [
-            (&mut self.elements, elements),
             (&mut self.above, above),
             (&mut self.below, below),
             (&mut self.negative, negative),

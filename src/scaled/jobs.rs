@@ -20,7 +20,7 @@ use super::shape::{Grid, Piece};
 use crate::kernels::memory::Destination;
 #[cfg(isa = "vector")]
 use crate::kernels::scaled::in_kernel_environment;
-use crate::parallel::{Parallel, Tasks};
+use crate::parallel::{Parallel, SERIAL_BELOW, Tasks};
 use crate::threads::Lock;
 
 /// Elements of a piece, unless a single block has more: few enough to stay in a cache between the two passes over them.
@@ -399,7 +399,7 @@ fn each<J: Send>(
 ) -> Result<(), Error> {
     let jobs = collect(jobs.map(|job| Lock::new(Some(job))))?;
     let error = Lock::new(None);
-    let is_done = Tasks::new(how, traffic).run(jobs.len(), &|i| {
+    let done = Tasks::new(how, SERIAL_BELOW, traffic).run(jobs.len(), jobs.len(), &|_| 1, &|i| {
         let job = jobs[i].lock().take();
         match job.map_or(Ok(()), run) {
             Ok(()) => ControlFlow::Continue(()),
@@ -411,7 +411,7 @@ fn each<J: Send>(
     });
     match error.into_inner() {
         Some(error) => Err(error),
-        None if is_done => Ok(()),
+        None if done == jobs.len() => Ok(()),
         None => Err(Error::Cancelled),
     }
 }

@@ -13,17 +13,11 @@ use super::scaling::Scaling;
 use crate::cast::Caster;
 use crate::error::{Error as CastError, Side};
 use crate::formats::dtype::DType;
-use crate::formats::layout::{ByteOrder, Packing};
+use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
 use crate::parallel::Parallel;
-use crate::views::{StridedView, StridedViewMut};
-
-/// A cast to the same dtype, which copies.
-fn keeps(dtype: DType, packing: Packing) -> Result<Caster, Error> {
-    let options = CastOptions::new().src_packing(packing).dst_packing(packing);
-    let options = options.src_order(ByteOrder::Native).dst_order(ByteOrder::Native);
-    Ok(Caster::new(dtype, dtype, &options)?)
-}
+use crate::room::zeros;
+use crate::views::{StridedView, StridedViewMut, copier, same_shape};
 
 /// The strides of a contiguous shape in row-major order, and its bytes.
 fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error> {
@@ -39,28 +33,23 @@ fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error
     Ok((strides, step))
 }
 
-/// A buffer for the elements of a view.
-fn room(dtype: DType, bytes: usize) -> Result<Vec<u8>, Error> {
-    let no_memory = |_| CastError::Allocation { dtype, elements: bytes / dtype.itemsize() };
-    let mut room = crate::room::vec_with_capacity(bytes).map_err(no_memory)?;
-    room.resize(bytes, 0);
-    Ok(room)
-}
-
 /// The elements of a view, contiguous: the view's own memory if it is so, else a copy.
 fn gathered<'a>(
     view: &StridedView<'a>,
     dtype: DType,
     packing: Packing,
+    options: &CastOptions,
+    how: &Parallel<'_>,
     buffer: &'a mut Vec<u8>,
 ) -> Result<&'a [u8], Error> {
-    let caster = keeps(dtype, packing)?;
+    let caster = copier(dtype, packing, options)?;
     let (strides, bytes) = row_major(view.shape(), dtype)?;
     if let Some(dense) = view.dense(&strides, bytes) {
         return Ok(dense);
     }
-    *buffer = room(dtype, bytes)?;
-    caster.cast_strided(view, &mut StridedViewMut::new(buffer, 0, view.shape(), &strides))?;
+    *buffer = zeros(dtype, bytes)?;
+    let mut dense = StridedViewMut::new(buffer, 0, view.shape(), &strides);
+    caster.par_cast_strided_with(view, &mut dense, &how.silent())?;
     Ok(buffer)
 }
 
@@ -73,26 +62,31 @@ struct Scattered {
 
 impl Scattered {
     /// An error of the view is reported here, before anything is written.
-    fn new(view: &StridedViewMut<'_>, dtype: DType, packing: Packing) -> Result<Self, Error> {
+    fn new(
+        view: &StridedViewMut<'_>,
+        dtype: DType,
+        packing: Packing,
+        options: &CastOptions,
+    ) -> Result<Self, Error> {
         if dtype.bits() < 8 && packing != Packing::OnePerByte {
             return Err(CastError::ViewPacked { side: Side::Destination, dtype }.into());
         }
-        let caster = keeps(dtype, packing)?;
+        let caster = copier(dtype, packing, options)?;
         let (strides, bytes) = row_major(view.shape(), dtype)?;
-        let room = room(dtype, bytes)?;
+        let room = zeros(dtype, bytes)?;
         caster.check_strided(&StridedView::new(&room, 0, view.shape(), &strides), view)?;
         Ok(Self { caster, strides, room })
     }
 
-    fn bring(&self, view: &mut StridedViewMut<'_>) -> Result<(), Error> {
-        let shape = view.shape();
-        Ok(self.caster.cast_strided(&StridedView::new(&self.room, 0, shape, &self.strides), view)?)
+    fn bring(&self, view: &mut StridedViewMut<'_>, how: &Parallel<'_>) -> Result<(), Error> {
+        let room = StridedView::new(&self.room, 0, view.shape(), &self.strides);
+        Ok(self.caster.par_cast_strided_with(&room, view, &how.silent())?)
     }
 }
 
 /// Checks that the views have one shape, and that no scaling has rows of its own.
 fn check(src: &[usize], dst: &[usize], scalings: &[&Scaling]) -> Result<(), Error> {
-    crate::views::same_shape(src, dst)?;
+    same_shape(src, dst)?;
     if scalings.iter().any(|scaling| scaling.row_bytes.is_some()) {
         return Err(Error::Unsupported {
             what: "the rows of a view lie where its strides say, not by row_bytes",
@@ -131,7 +125,7 @@ impl Quantizer {
         how: &Parallel<'_>,
     ) -> Result<Quantized, Error> {
         let shape = src.shape();
-        self.views(src, dst, |src, dst| self.par_quantize_with(src, shape, dst, scales, how))
+        self.views(src, dst, how, |src, dst| self.par_quantize_with(src, shape, dst, scales, how))
     }
 
     /// The same with scales that are given, as in [`Quantizer::quantize_given`].
@@ -160,21 +154,24 @@ impl Quantizer {
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
         let shape = src.shape();
-        self.views(src, dst, |src, dst| self.par_quantize_given(src, shape, scales, zero_points, dst, how))
+        self.views(src, dst, how, |src, dst| {
+            self.par_quantize_given(src, shape, scales, zero_points, dst, how)
+        })
     }
 
     fn views<T>(
         &self,
         src: &StridedView<'_>,
         dst: &mut StridedViewMut<'_>,
+        how: &Parallel<'_>,
         run: impl FnOnce(&[u8], &mut [u8]) -> Result<T, Error>,
     ) -> Result<T, Error> {
         check(src.shape(), dst.shape(), &[&self.scaling])?;
         let mut buffer = Vec::new();
-        let src = gathered(src, self.from(), Packing::OnePerByte, &mut buffer)?;
-        let mut there = Scattered::new(dst, self.to(), self.options.dst_packing)?;
+        let src = gathered(src, self.from(), Packing::OnePerByte, &self.options, how, &mut buffer)?;
+        let mut there = Scattered::new(dst, self.to(), self.options.dst_packing, &self.options)?;
         let done = run(src, &mut there.room)?;
-        there.bring(dst)?;
+        there.bring(dst, how)?;
         Ok(done)
     }
 }
@@ -208,10 +205,10 @@ impl Dequantizer {
         let shape = src.shape();
         check(shape, dst.shape(), &[&self.scaling])?;
         let mut buffer = Vec::new();
-        let src = gathered(src, self.from(), self.options.src_packing, &mut buffer)?;
-        let mut there = Scattered::new(dst, self.to(), Packing::OnePerByte)?;
+        let src = gathered(src, self.from(), self.options.src_packing, &self.options, how, &mut buffer)?;
+        let mut there = Scattered::new(dst, self.to(), Packing::OnePerByte, &self.options)?;
         self.par_dequantize_with(src, shape, scales, zero_points, &mut there.room, how)?;
-        there.bring(dst)
+        there.bring(dst, how)
     }
 }
 
@@ -246,11 +243,11 @@ impl Requantizer {
         let shape = src.shape();
         check(shape, dst.shape(), &[&self.from, &self.to])?;
         let mut buffer = Vec::new();
-        let src = gathered(src, self.from(), self.options.src_packing, &mut buffer)?;
-        let mut there = Scattered::new(dst, self.to(), self.options.dst_packing)?;
+        let src = gathered(src, self.from(), self.options.src_packing, &self.options, how, &mut buffer)?;
+        let mut there = Scattered::new(dst, self.to(), self.options.dst_packing, &self.options)?;
         let done =
             self.par_requantize_with(src, shape, src_scales, zero_points, &mut there.room, scales, how)?;
-        there.bring(dst)?;
+        there.bring(dst, how)?;
         Ok(done)
     }
 }

@@ -1,0 +1,292 @@
+//! The checked casts of views: the source is checked first, along its memory, and then cast.
+
+use super::look::{Check, Rooms};
+use super::report::{CastReport, Marks, Stop};
+use crate::cast::Caster;
+use crate::error::{Error, Lossy};
+use crate::formats::dtype::DType;
+use crate::formats::layout::Packing;
+use crate::kernels::strided::MOST;
+use crate::room::{vec_with_capacity, zeros};
+use crate::views::{StridedView, StridedViewMut, copier};
+
+/// Bytes of a box on the side where elements are wider. Both sides stay in L1.
+const BOX: usize = 16 << 10;
+
+impl Caster {
+    /// Casts the elements of a view as [`cast_strided`](Self::cast_strided) does, and says what that lost. Elements are counted in
+    /// row-major order: the last index changes fastest.
+    ///
+    /// ```
+    /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
+    /// // A matrix of 2 x 3, transposed.
+    /// let src: Vec<u8> = [1i16, 2, 300, 4, -500, 6].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let (mut dst, shape) = ([0; 6], [3, 2]);
+    /// let caster = Caster::new(DType::I16, DType::I8, &CastOptions::new())?;
+    /// let columns = StridedView::new(&src, 0, &shape, &[2, 6]);
+    /// let report = caster.cast_strided_checked(&columns, &mut StridedViewMut::new(&mut dst, 0, &shape, &[2, 1]))?;
+    /// assert_eq!(dst, [1, 4, 2, 12, 44, 6]);
+    /// assert_eq!((report.above, report.below, report.first), (1, 1, Some(3)));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Caster::cast_strided`], or there is no memory for a box of elements. Nothing was written.
+    pub fn cast_strided_checked(
+        &self,
+        src: &StridedView<'_>,
+        dst: &mut StridedViewMut<'_>,
+    ) -> Result<CastReport, Error> {
+        self.checked_views(src, dst, None)
+    }
+
+    /// Casts the elements of a view, unless that loses one: see [`Caster::try_cast`].
+    ///
+    /// ```
+    /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::I8, DType::U8, &CastOptions::new())?;
+    /// let (src, mut dst) = ([1, 0xFF, 3, 4], [0; 2]);
+    /// let mut to = StridedViewMut::new(&mut dst, 0, &[2], &[1]);
+    /// caster.try_cast_strided(&StridedView::new(&src, 0, &[2], &[2]), &mut to)?;
+    /// let error = caster.try_cast_strided(&StridedView::new(&src, 2, &[2], &[-1]), &mut to).unwrap_err();
+    /// assert_eq!(error.to_string(), "element 1, -1, is below what uint8 holds");
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first element in row-major order that is lost, or as [`Caster::cast_strided_checked`]. Nothing was written.
+    pub fn try_cast_strided(&self, src: &StridedView<'_>, dst: &mut StridedViewMut<'_>) -> Result<(), Error> {
+        self.checked_views(src, dst, Some(Stop::Lost)).map(drop)
+    }
+
+    /// Casts the elements of a view, unless that changes the value of one: see [`Caster::same_value`].
+    ///
+    /// ```
+    /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::F64, DType::F32, &CastOptions::new())?;
+    /// let src = 0.1f64.to_ne_bytes();
+    /// let mut dst = [0; 8];
+    /// let mut to = StridedViewMut::new(&mut dst, 0, &[2], &[4]);
+    /// let error = caster.same_value_strided(&StridedView::new(&src, 0, &[2], &[0]), &mut to).unwrap_err();
+    /// assert_eq!(error.to_string(), "element 0, 0.1, is not exact in float32");
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first element in row-major order that changes, or as [`Caster::cast_strided_checked`]. Nothing was written.
+    pub fn same_value_strided(
+        &self,
+        src: &StridedView<'_>,
+        dst: &mut StridedViewMut<'_>,
+    ) -> Result<(), Error> {
+        self.checked_views(src, dst, Some(Stop::Inexact)).map(drop)
+    }
+
+    fn checked_views(
+        &self,
+        src: &StridedView<'_>,
+        dst: &mut StridedViewMut<'_>,
+        stops: Option<Stop>,
+    ) -> Result<CastReport, Error> {
+        self.check_strided(src, dst)?;
+        let marks = || Marks { counts: stops.is_none(), stops, ..Marks::default() };
+        let rooms = Rooms::default();
+        rooms.fill(self)?;
+        let elements = src.shape().iter().product();
+        let check = Check::new(self, elements, marks().counts_inexact(), &rooms);
+        let mut report = CastReport { elements, ..CastReport::default() };
+        if elements > 0 && !check.finds_nothing() {
+            // Along the memory of the source; and if something is lost, in row-major order to what is lost first.
+            let is_stochastic = self.route().is_stochastic;
+            let mut boxes = self.boxes(src, is_stochastic);
+            let found = self.look_at(src, &mut boxes, (&check, &rooms), marks(), &|_| false);
+            let is_first = |report: &CastReport| {
+                let found = found.as_ref().ok();
+                found.is_some_and(|found| {
+                    let both = [(found.first, report.first), (found.first_inexact, report.first_inexact)];
+                    both.iter().all(|(there, here)| here.is_some() || there.is_none())
+                })
+            };
+            let loses = !is_first(&CastReport::default());
+            if loses && !boxes.are_ordered() {
+                let first =
+                    self.look_at(src, &mut self.boxes(src, true), (&check, &rooms), marks(), &is_first)?;
+                report = CastReport { first: first.first, first_inexact: first.first_inexact, ..found? };
+            } else {
+                report = found?;
+            }
+        }
+        self.cast_strided(src, dst)?;
+        Ok(report)
+    }
+
+    #[inline(never)]
+    fn boxes(&self, src: &StridedView<'_>, are_ordered: bool) -> Boxes {
+        let [from, to] = [self.from(), self.to()].map(DType::itemsize);
+        Boxes::new(src, from, BOX / from.max(to), are_ordered)
+    }
+
+    /// What a cast of the elements of a view, which are in their buffer, would lose: of its boxes, until what was found is enough.
+    #[inline(never)]
+    fn look_at(
+        &self,
+        src: &StridedView<'_>,
+        boxes: &mut Boxes,
+        (check, rooms): (&Check<'_>, &Rooms),
+        mut marks: Marks<'_>,
+        is_enough: &dyn Fn(&CastReport) -> bool,
+    ) -> Result<CastReport, Error> {
+        let [from, to] = [self.from(), self.to()].map(DType::itemsize);
+        let most = boxes.elements();
+        let copier = copier(self.from(), Packing::OnePerByte, &self.options())?;
+        let mut gathered = zeros(self.from(), if boxes.are_rows { 0 } else { most * from })?;
+        let no_memory = |_| Error::Allocation { dtype: self.to(), elements: most };
+        let mut results = vec_with_capacity(most * to).map_err(no_memory)?;
+        let mut report = CastReport { elements: src.shape().iter().product(), ..CastReport::default() };
+        loop {
+            let n = boxes.elements();
+            let elements = if boxes.are_rows {
+                #[allow(unsafe_code, reason = "elements are pointers and strides")]
+                // SAFETY: they are elements of the view, contiguous to each other. `check_strided` has seen that they are in memory.
+                unsafe {
+                    src.bytes_at(boxes.way(), n * from)
+                }
+            } else {
+                boxes.gather(&copier, src, &mut gathered)?
+            };
+            let number = |i| boxes.number(i);
+            let out = (&mut results.spare_capacity_mut()[..n * to]).into();
+            let found = if self.route().is_stochastic {
+                let caster = self.at(number(0));
+                Check::new(&caster, n, marks.counts_inexact(), rooms).run(elements, out, n, &mut marks)
+            } else {
+                check.run(elements, out, n, &mut marks)
+            };
+            let found = found.map_err(|error| match error {
+                Error::Lossy(lossy) => Error::Lossy(Lossy { index: number(lossy.index), ..lossy }),
+                error => error,
+            });
+            report.merge(found?.0, &number);
+            if is_enough(&report) || !boxes.next() {
+                return Ok(report);
+            }
+        }
+    }
+}
+
+/// A dimension of a view.
+#[derive(Clone, Copy)]
+struct Dim {
+    extent: usize,
+    stride: isize,
+    /// Elements from one of its elements to the next, counted in row-major order.
+    number: usize,
+    /// Elements of a box. The last box may have fewer.
+    step: usize,
+    /// The first element of this box, and how many it has.
+    at: usize,
+    len: usize,
+}
+
+/// A view in boxes.
+struct Boxes {
+    /// Those of several elements, the densest one first. (More than there is room for would be more elements than a usize can count.)
+    dims: [Dim; MOST],
+    len: usize,
+    /// The elements of a box lie contiguous to each other.
+    are_rows: bool,
+}
+
+impl Boxes {
+    /// Boxes of at most so many elements, `size` bytes each. If they are ordered, their elements are in row-major order, and no element of
+    /// another box comes between those of one.
+    fn new(view: &StridedView<'_>, size: usize, most: usize, are_ordered: bool) -> Self {
+        let one = Dim { extent: 1, stride: 0, number: 1, step: 1, at: 0, len: 1 };
+        let mut new = Self { dims: [one; MOST], len: 0, are_rows: true };
+        let mut number = 1;
+        for (&extent, &stride) in
+            view.shape().iter().zip(view.strides()).rev().filter(|(extent, _)| **extent > 1)
+        {
+            // (A stride of 0 repeats an element, which lies nowhere near another one.)
+            let gap = |stride: isize| stride.unsigned_abs().wrapping_sub(1);
+            let is_denser = |dim: &&Dim| are_ordered || gap(dim.stride) <= gap(stride);
+            let at = new.dims[..new.len].iter().take_while(is_denser).count();
+            new.dims.copy_within(at..new.len, at + 1);
+            new.dims[at] = Dim { extent, stride, number, ..one };
+            (new.len, number) = (new.len + 1, number * extent);
+        }
+        let mut n = 1;
+        for dim in &mut new.dims[..new.len] {
+            dim.step = dim.extent.min(most / n);
+            dim.len = dim.step;
+            new.are_rows &= dim.step == 1 || dim.stride == (n * size) as isize;
+            n *= dim.step;
+        }
+        new
+    }
+
+    /// Are they in row-major order?
+    fn are_ordered(&self) -> bool {
+        self.dims().is_sorted_by_key(|dim| dim.number)
+    }
+
+    fn dims(&self) -> &[Dim] {
+        &self.dims[..self.len]
+    }
+
+    /// On to the next box. False if there is none.
+    fn next(&mut self) -> bool {
+        for dim in &mut self.dims[..self.len] {
+            let is_there = dim.extent - dim.at > dim.step;
+            dim.at = if is_there { dim.at + dim.step } else { 0 };
+            dim.len = dim.step.min(dim.extent - dim.at);
+            if is_there {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// How many elements it has.
+    fn elements(&self) -> usize {
+        self.dims().iter().map(|dim| dim.len).product()
+    }
+
+    /// The number of an element of the box among those of the view, in row-major order.
+    fn number(&self, mut element: usize) -> usize {
+        let mut number = 0;
+        for dim in self.dims() {
+            number += (dim.at + element % dim.len) * dim.number;
+            element /= dim.len;
+        }
+        number
+    }
+
+    /// From the first element of the view to that of the box, in bytes. (It does not wrap, because the elements are in a buffer.)
+    fn way(&self) -> isize {
+        let ways = self.dims().iter().map(|dim| dim.stride.wrapping_mul(dim.at as isize));
+        ways.fold(0, isize::wrapping_add)
+    }
+
+    /// Copies the elements of the box to a buffer.
+    fn gather<'a>(
+        &self,
+        copier: &Caster,
+        src: &StridedView<'_>,
+        buffer: &'a mut [u8],
+    ) -> Result<&'a [u8], Error> {
+        let (mut shape, mut strides, mut dense, mut stride) =
+            ([1; MOST], [0; MOST], [0; MOST], copier.from().itemsize());
+        for (i, dim) in self.dims().iter().enumerate() {
+            (shape[i], strides[i], dense[i]) = (dim.len, dim.stride, stride as isize);
+            stride *= dim.len;
+        }
+        let (shape, strides, dense) = (&shape[..self.len], &strides[..self.len], &dense[..self.len]);
+        let mut to = StridedViewMut::new(buffer, 0, shape, dense);
+        copier.cast_strided(&src.part(self.way(), shape, strides), &mut to)?;
+        Ok(&buffer[..stride])
+    }
+}

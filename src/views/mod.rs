@@ -1,0 +1,444 @@
+//! Views: casts of elements that lie strides apart, by [`Caster::cast_strided`].
+//!
+//! ```
+//! use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
+//! // A matrix of 2 x 3 bytes, transposed and widened.
+//! let (src, mut dst) = ([1, 2, 3, 4, 5, 6], [0; 12]);
+//! let caster = Caster::new(DType::U8, DType::U16, &CastOptions::new())?;
+//! caster.cast_strided(
+//!     &StridedView::new(&src, 0, &[3, 2], &[1, 3]),
+//!     &mut StridedViewMut::new(&mut dst, 0, &[3, 2], &[4, 2]),
+//! )?;
+//! assert_eq!(dst, [1u16, 4, 2, 5, 3, 6].map(u16::to_ne_bytes).concat()[..]);
+//! # Ok::<(), lanecast::Error>(())
+//! ```
+
+mod overlap;
+mod parallel;
+mod walk;
+
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+use overlap::meet;
+use walk::{Reach, Walk};
+
+use crate::cast::Caster;
+use crate::error::{Error, Side};
+use crate::formats::dtype::DType;
+use crate::formats::layout::{ByteOrder, Packing};
+use crate::formats::options::CastOptions;
+use crate::kernels::strided::{Dim, FEW, MOST};
+
+/// Elements of a buffer that lie so many bytes apart along each dimension.
+///
+/// Strides may have any sign, and need not be multiples of anything. A stride of 0 repeats a source. Views with an
+/// extent of 0 have no elements, and may lie anywhere.
+///
+/// ```
+/// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
+///
+/// // The last two of three columns, backwards, into the field at byte 1 of records of 6 bytes.
+/// let src = [1, 2, 3, 4, 5, 6];
+/// let mut dst = [0xEE; 24];
+/// let (shape, dst_strides) = ([2, 2], [12, 6]);
+/// let caster = Caster::new(DType::U8, DType::F32, &CastOptions::new())?;
+/// caster.cast_strided(
+///     &StridedView::new(&src, 2, &shape, &[3, -1]),
+///     &mut StridedViewMut::new(&mut dst, 1, &shape, &dst_strides),
+/// )?;
+/// let field = |i: usize| f32::from_ne_bytes(dst[6 * i + 1..][..4].try_into().unwrap());
+/// assert_eq!([0, 1, 2, 3].map(field), [3.0, 2.0, 6.0, 5.0]);
+/// assert_eq!((dst[0], dst[5]), (0xEE, 0xEE));
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct StridedView<'a> {
+    place: Place,
+    shape: &'a [usize],
+    strides: &'a [isize],
+    borrow: PhantomData<&'a [u8]>,
+}
+
+#[allow(unsafe_code, reason = "a pointer, because bytes between the elements may be somebody else's")]
+// SAFETY: it is a borrow of elements.
+unsafe impl Send for StridedView<'_> {}
+#[allow(unsafe_code, reason = "as above")]
+// SAFETY: as above.
+unsafe impl Sync for StridedView<'_> {}
+
+/// Where a view is in memory.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    memory: *const u8,
+    /// Bytes of the buffer that begins there; None where somebody has promised that the elements are in memory.
+    size: Option<usize>,
+    /// The byte of the first element.
+    offset: usize,
+}
+
+impl Place {
+    /// A pointer to the first element.
+    fn first(self) -> *const u8 {
+        self.memory.wrapping_add(self.offset)
+    }
+
+    /// The addresses that elements reach, if they lie in the buffer, or in memory that there can be.
+    fn hull(self, side: Side, dtype: DType, reach: Reach, elements: usize) -> Result<[i128; 2], Error> {
+        let (first, end) = reach.from(self.offset);
+        match self.size {
+            Some(given) if first < 0 || end > given as i128 => {
+                return Err(Error::ViewBounds { side, first, end, given });
+            }
+            _ => {}
+        }
+        let [first, end] = [first, end].map(|byte| byte.saturating_add(self.memory.addr() as i128));
+        let is_there = first >= 0 && end <= isize::MAX as i128 * 2 && end - first <= isize::MAX as i128;
+        if is_there { Ok([first, end]) } else { Err(Error::SizeOverflow { side, dtype, elements }) }
+    }
+}
+
+impl<'a> StridedView<'a> {
+    /// The elements of `bytes` whose first one is at `offset`. Nothing is checked before there is a dtype.
+    ///
+    /// ```
+    /// use lanecast::views::StridedView;
+    /// let every_second = StridedView::new(&[1, 2, 3, 4], 0, &[2], &[2]);
+    /// # _ = every_second;
+    /// ```
+    pub const fn new(bytes: &'a [u8], offset: usize, shape: &'a [usize], strides: &'a [isize]) -> Self {
+        let place = Place { memory: bytes.as_ptr(), size: Some(bytes.len()), offset };
+        Self { place, shape, strides, borrow: PhantomData }
+    }
+
+    /// The elements from this one on, in memory that the caller does not own as a whole: bytes between them are not read.
+    ///
+    /// ```
+    /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
+    /// // From one field of a record to another.
+    /// let mut records = [(1u8, 0u8), (2, 0), (3, 0)];
+    /// let first = records.as_mut_ptr().cast::<u8>();
+    /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
+    /// // SAFETY: three bytes are read and three others written, all of them in the array.
+    /// let (from, mut to) = unsafe {
+    ///     (StridedView::from_ptr(first, &[3], &[2]), StridedViewMut::from_ptr(first.add(1), &[3], &[2]))
+    /// };
+    /// caster.cast_strided(&from, &mut to)?;
+    /// assert_eq!(records, [(1, 1), (2, 2), (3, 3)]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// During each cast of the view every element is readable, and nobody writes it. (A cast refuses a source and a destination that
+    /// overlap.)
+    #[allow(unsafe_code, reason = "memory that no borrow can describe")]
+    pub const unsafe fn from_ptr(first: *const u8, shape: &'a [usize], strides: &'a [isize]) -> Self {
+        Self { place: Place { memory: first, size: None, offset: 0 }, shape, strides, borrow: PhantomData }
+    }
+
+    pub(crate) fn shape(&self) -> &'a [usize] {
+        self.shape
+    }
+
+    pub(crate) fn strides(&self) -> &'a [isize] {
+        self.strides
+    }
+
+    /// Some of its elements, the first of which is so many bytes from its own.
+    pub(crate) fn part<'b>(&self, way: isize, shape: &'b [usize], strides: &'b [isize]) -> StridedView<'b>
+    where
+        'a: 'b,
+    {
+        let place = Place { offset: self.place.offset.wrapping_add_signed(way), ..self.place };
+        StridedView { place, shape, strides, borrow: PhantomData }
+    }
+
+    /// So many bytes, so many from the first element on.
+    ///
+    /// # Safety
+    /// They are elements of the view, which lie in its buffer, or in memory by a promise.
+    #[allow(unsafe_code, reason = "elements are pointers and strides")]
+    pub(crate) unsafe fn bytes_at(&self, way: isize, bytes: usize) -> &'a [u8] {
+        // SAFETY: the caller's promise.
+        unsafe { core::slice::from_raw_parts(self.place.first().wrapping_offset(way), bytes) }
+    }
+
+    /// Its bytes, if it has so many, with these strides.
+    #[cfg(feature = "scaled")]
+    #[allow(unsafe_code, reason = "elements are pointers and strides")]
+    pub(crate) fn dense(&self, strides: &[isize], bytes: usize) -> Option<&'a [u8]> {
+        let end = self.place.offset.checked_add(bytes)?;
+        let is_there = self.strides == strides && self.place.size.is_none_or(|size| end <= size);
+        // SAFETY: with these strides they are all elements, which lie in the buffer, or in memory by a promise.
+        is_there.then(|| unsafe { self.bytes_at(0, bytes) })
+    }
+}
+
+/// The same, to be written. No stride along a dimension of several elements may be smaller than an element.
+///
+/// Where other elements overlap (a stride of one dimension leads into what another has reached), it is unspecified which of
+/// them remains.
+///
+/// ```
+/// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
+/// let mut out = [0; 4];
+/// let mut even = StridedViewMut::new(&mut out, 0, &[2], &[2]);
+/// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
+/// caster.cast_strided(&StridedView::new(&[7], 0, &[2], &[0]), &mut even)?;
+/// assert_eq!(out, [7, 0, 7, 0]);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StridedViewMut<'a> {
+    place: Place,
+    shape: &'a [usize],
+    strides: &'a [isize],
+    borrow: PhantomData<&'a mut [u8]>,
+}
+
+#[allow(unsafe_code, reason = "a pointer, because bytes between the elements may be somebody else's")]
+// SAFETY: it is an exclusive borrow of elements.
+unsafe impl Send for StridedViewMut<'_> {}
+#[allow(unsafe_code, reason = "as above")]
+// SAFETY: those who share one can neither read nor write through it.
+unsafe impl Sync for StridedViewMut<'_> {}
+
+impl<'a> StridedViewMut<'a> {
+    /// The elements of `bytes` whose first one is at `offset`. Nothing is checked before there is a dtype.
+    ///
+    /// ```
+    /// use lanecast::views::StridedViewMut;
+    /// let mut bytes = [1, 2, 3, 4];
+    /// let backwards = StridedViewMut::new(&mut bytes, 3, &[4], &[-1]);
+    /// # _ = backwards;
+    /// ```
+    pub const fn new(bytes: &'a mut [u8], offset: usize, shape: &'a [usize], strides: &'a [isize]) -> Self {
+        let place = Place { memory: bytes.as_mut_ptr(), size: Some(bytes.len()), offset };
+        Self { place, shape, strides, borrow: PhantomData }
+    }
+
+    /// The same of memory that need not be initialised. A cast initialises the elements of the view, and no other bytes.
+    ///
+    /// ```
+    /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
+    /// let mut columns = Vec::with_capacity(6);
+    /// let (src, shape) = ([1, 2, 3, 4, 5, 6], [3, 2]);
+    /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
+    /// let mut dst = StridedViewMut::uninit(columns.spare_capacity_mut(), 0, &shape, &[2, 1]);
+    /// caster.cast_strided(&StridedView::new(&src, 0, &shape, &[1, 3]), &mut dst)?;
+    /// // SAFETY: the view has no gaps: these are its elements.
+    /// unsafe { columns.set_len(6) };
+    /// assert_eq!(columns, [1, 4, 2, 5, 3, 6]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn uninit(
+        bytes: &'a mut [MaybeUninit<u8>],
+        offset: usize,
+        shape: &'a [usize],
+        strides: &'a [isize],
+    ) -> Self {
+        let place = Place { memory: bytes.as_mut_ptr().cast(), size: Some(bytes.len()), offset };
+        Self { place, shape, strides, borrow: PhantomData }
+    }
+
+    /// The elements from this one on, in memory that the caller does not own as a whole: bytes between them are neither read nor written. It
+    /// need not be initialised. See [`StridedView::from_ptr`].
+    ///
+    /// ```
+    /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
+    /// let mut out = [0u16; 4];
+    /// let caster = Caster::new(DType::U8, DType::U16, &CastOptions::new())?;
+    /// // SAFETY: two elements of the array, of which every second one is written.
+    /// let mut to = unsafe { StridedViewMut::from_ptr(out.as_mut_ptr().cast(), &[2], &[4]) };
+    /// caster.cast_strided(&StridedView::new(&[1, 2], 0, &[2], &[1]), &mut to)?;
+    /// assert_eq!(out, [1, 0, 2, 0]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// During each cast to the view every element is writable, and nobody else touches it. (A cast refuses a source and a destination that
+    /// overlap.)
+    #[allow(unsafe_code, reason = "memory that no borrow can describe")]
+    pub const unsafe fn from_ptr(first: *mut u8, shape: &'a [usize], strides: &'a [isize]) -> Self {
+        Self { place: Place { memory: first, size: None, offset: 0 }, shape, strides, borrow: PhantomData }
+    }
+
+    #[cfg(feature = "scaled")]
+    pub(crate) fn shape(&self) -> &'a [usize] {
+        self.shape
+    }
+}
+
+impl Caster {
+    /// Casts the elements of a view to those of a view of the same shape.
+    ///
+    /// Elements of fewer than 8 bits must lie [one per byte](crate::Packing::OnePerByte).
+    ///
+    /// ```
+    /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType, Error, Side};
+    ///
+    /// // A transpose.
+    /// let (src, mut dst) = ([1, 2, 3, 4, 5, 6], [0i8 as u8; 6]);
+    /// let shape = [3, 2];
+    /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
+    /// let columns = StridedView::new(&src, 0, &shape, &[1, 3]);
+    /// caster.cast_strided(&columns, &mut StridedViewMut::new(&mut dst, 0, &shape, &[2, 1]))?;
+    /// assert_eq!(dst, [1, 4, 2, 5, 3, 6]);
+    ///
+    /// let outside = StridedView::new(&src, 0, &shape, &[1, 4]);
+    /// let error = caster.cast_strided(&outside, &mut StridedViewMut::new(&mut dst, 0, &shape, &[2, 1]));
+    /// assert_eq!(error, Err(Error::ViewBounds { side: Side::Source, first: 0, end: 7, given: 6 }));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The shapes or the numbers of strides differ, a view leaves its buffer or the address space, elements are packed, or a stride of the
+    /// destination is smaller than an element. Or elements of the views overlap, where they are given by pointers; where that is hard to
+    /// tell, it is supposed of views that lie between each other. Nothing was written.
+    pub fn cast_strided(&self, src: &StridedView<'_>, dst: &mut StridedViewMut<'_>) -> Result<(), Error> {
+        self.with_walk_of(src, dst, |walk| {
+            let (from, to) = (src.place.first(), dst.place.first().cast_mut());
+            #[allow(unsafe_code, reason = "the one place that casts views")]
+            // SAFETY: every element lies in its buffer, borrowed as it has to be, or in memory by a promise. They do not overlap.
+            unsafe {
+                walk.cast(self, from, to);
+            }
+            Ok(())
+        })
+    }
+
+    /// The errors of [`Caster::cast_strided`], without casting.
+    pub(crate) fn check_strided(&self, src: &StridedView<'_>, dst: &StridedViewMut<'_>) -> Result<(), Error> {
+        self.with_walk_of(src, dst, |_| Ok(()))
+    }
+
+    /// Checks a pair of views, and calls `then` with their normal form, unless they have no elements.
+    fn with_walk_of(
+        &self,
+        src: &StridedView<'_>,
+        dst: &StridedViewMut<'_>,
+        then: impl FnOnce(&Walk<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        same_shape(src.shape, dst.shape)?;
+        self.with_walk(src.shape, src.strides, dst.strides, |walk| {
+            let [from, to] = [src.place, dst.place];
+            let [start, end] = from.hull(Side::Source, self.from(), walk.src_reach, walk.elements)?;
+            let [dst_start, dst_end] =
+                to.hull(Side::Destination, self.to(), walk.dst_reach, walk.elements)?;
+            // (Of two buffers one is borrowed, and the other mutably.)
+            let may_meet = from.size.is_none() || to.size.is_none();
+            if may_meet && start < dst_end && dst_start < end {
+                let distance = to.first().addr() as i128 - from.first().addr() as i128;
+                if meet(src.shape, [src.strides, dst.strides], distance, walk.sizes) {
+                    return Err(Error::Overlap);
+                }
+            }
+            then(walk)
+        })
+    }
+
+    /// The same of [`StridedView::from_ptr`] and [`StridedViewMut::from_ptr`].
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    ///
+    /// let mut records = [(1u8, 0u8), (2, 0), (3, 0)];
+    /// let first = records.as_mut_ptr().cast::<u8>();
+    /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
+    /// // SAFETY: three bytes are read and three others written, all of them in the array.
+    /// unsafe { caster.cast_strided_raw(first, &[2], first.add(1), &[2], &[3])? };
+    /// assert_eq!(records, [(1, 1), (2, 2), (3, 3)]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// Every source element is readable, every destination element writable, and during the call nobody else writes
+    /// the former or touches the latter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Caster::cast_strided`].
+    #[allow(unsafe_code, reason = "memory that no borrow can describe")]
+    pub unsafe fn cast_strided_raw(
+        &self,
+        src: *const u8,
+        src_strides: &[isize],
+        dst: *mut u8,
+        dst_strides: &[isize],
+        shape: &[usize],
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        let (src, mut dst) = unsafe {
+            (
+                StridedView::from_ptr(src, shape, src_strides),
+                StridedViewMut::from_ptr(dst, shape, dst_strides),
+            )
+        };
+        self.cast_strided(&src, &mut dst)
+    }
+
+    /// The same for views that are in memory, and do not overlap.
+    ///
+    /// # Safety
+    /// Every source element is readable, every destination element writable, and no byte is one of both.
+    #[cfg(feature = "ndarray")]
+    #[allow(unsafe_code, reason = "arrays of a crate that has checked them")]
+    pub(crate) unsafe fn cast_views(
+        &self,
+        (src, src_strides): (*const u8, &[isize]),
+        (dst, dst_strides): (*mut u8, &[isize]),
+        shape: &[usize],
+    ) -> Result<(), Error> {
+        self.with_walk(shape, src_strides, dst_strides, |walk| {
+            // SAFETY: the caller's promise.
+            unsafe { walk.cast(self, src, dst) };
+            Ok(())
+        })
+    }
+
+    /// Calls `then` with the normal form of a pair of views, unless they have no elements.
+    fn with_walk(
+        &self,
+        shape: &[usize],
+        src_strides: &[isize],
+        dst_strides: &[isize],
+        then: impl FnOnce(&Walk<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (mut few, mut most);
+        let room: &mut [Dim] = if shape.len() <= FEW {
+            few = [Dim::ONE; FEW];
+            &mut few
+        } else {
+            most = [Dim::ONE; MOST];
+            &mut most
+        };
+        let mut walk = Walk::new(self, room);
+        if walk.fill(self, shape, [src_strides, dst_strides])? { then(&walk) } else { Ok(()) }
+    }
+}
+
+/// A cast to the same dtype, which copies, on the instruction set that options say.
+pub(crate) fn copier(dtype: DType, packing: Packing, options: &CastOptions) -> Result<Caster, Error> {
+    let options = CastOptions { isa: options.isa, ..CastOptions::new() };
+    let options = options.src_packing(packing).dst_packing(packing);
+    let options = options.src_order(ByteOrder::Native).dst_order(ByteOrder::Native);
+    Caster::new(dtype, dtype, &options)
+}
+
+pub(crate) fn same_shape(source: &[usize], destination: &[usize]) -> Result<(), Error> {
+    if source.len() != destination.len() {
+        let (source, destination) = (source.len(), destination.len());
+        return Err(Error::ShapeMismatch { dimension: None, source, destination });
+    }
+    match (0..source.len()).find(|&i| source[i] != destination[i]) {
+        Some(i) => {
+            let (source, destination) = (source[i], destination[i]);
+            Err(Error::ShapeMismatch { dimension: Some(i), source, destination })
+        }
+        None => Ok(()),
+    }
+}
