@@ -107,8 +107,8 @@ pub(crate) struct Checkpoint {
     pub(crate) config: Option<Value>,
     /// The contents of ModelOpt's `hf_quant_config.json`.
     pub(crate) quant_config: Option<Value>,
-    /// The contents of GPTQ's `quantize_config.json`, or AWQ's `quant_config.json`.
-    pub(crate) packed_config: Option<Value>,
+    /// The name and contents of GPTQ's `quantize_config.json`, or AWQ's `quant_config.json`.
+    pub(crate) packed_config: Option<(String, Value)>,
     /// The name of the index, and its metadata.
     pub(crate) index: Option<(String, Value)>,
     /// Files that a conversion copies.
@@ -214,7 +214,7 @@ impl Checkpoint {
             } else if name == "hf_quant_config.json" {
                 self.quant_config = Some(json(&file)?);
             } else if PACKED_CONFIGS.contains(&&name[..]) {
-                self.packed_config = Some(json(&file)?);
+                self.packed_config = Some((name, json(&file)?));
                 self.others.push(file);
             } else if TENSORS[1..].iter().any(|end| name.ends_with(end)) {
                 self.skipped.push(name);
@@ -378,9 +378,10 @@ impl Checkpoint {
         found.or_else(|| config.get("text_config")?.get("quantization_config"))
     }
 
-    /// What says how integers are packed: that, or the file that GPTQ and AWQ had before it.
-    pub(crate) fn claims_of_packed(&self) -> Option<&Value> {
-        self.claims().or(self.packed_config.as_ref())
+    /// What says how integers are packed, and the name of its file: that, or the one that GPTQ and AWQ had before it.
+    pub(crate) fn claims_of_packed(&self) -> Option<(&str, &Value)> {
+        let own = || self.packed_config.as_ref().map(|(name, value)| (&name[..], value));
+        self.claims().map(|claim| ("config.json", claim)).or_else(own)
     }
 
     pub(crate) fn bytes(&self) -> u64 {

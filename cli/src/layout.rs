@@ -667,7 +667,8 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         })
     };
     let (scales, zeros) = (need("scales")?, need("qzeros")?);
-    let claim = |key: &str| it.claims_of_packed().and_then(|claim| claim.get(key));
+    let (file, claims) = it.claims_of_packed().unwrap_or(("config.json", &Value::Null));
+    let claim = |key: &str| claims.get(key);
     let other = |what: String| {
         Failure::refused(what)
             .help("GPTQ of 2, 4 and 8 bits is read, in the formats gptq and gptq_v2, and AWQ of 4 bits in the format gemm")
@@ -676,16 +677,16 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     for (key, known) in [("version", &["gemm"][..]), ("checkpoint_format", &["gptq", "gptq_v2"])] {
         let format = claim(key).and_then(Value::as_str).unwrap_or(known[0]).to_lowercase();
         if !known.contains(&&format[..]) {
-            return Err(other(format!("config.json says {key} {format}")));
+            return Err(other(format!("{file} says {key} {format}")));
         }
     }
     let claimed = claim("bits").and_then(Value::as_u64);
     if let Some(bits) = claimed.filter(|bits| !matches!(bits, 2 | 4 | 8)) {
-        return Err(other(format!("codes of {bits} bits, as config.json says")));
+        return Err(other(format!("codes of {bits} bits, as {file} says")));
     }
     let misfit = || {
         let of = |it: &Tensor| format!("{} {:?}", it.dtype, it.shape);
-        let bits = claimed.map_or(String::new(), |bits| format!(" (of {bits} bits, as config.json says)"));
+        let bits = claimed.map_or(String::new(), |bits| format!(" (of {bits} bits, as {file} says)"));
         let what = format!("codes{bits} are {}, scales {}, zero points {}", of(codes), of(scales), of(zeros));
         Failure::refused(what)
             .help("of 4 bits, K inputs and N outputs fit I32 [K / 8, N] (GPTQ) or [K, N / 8] (AWQ), F16 [K / group, N], I32 [K / group, N / 8]; N is a multiple of 32")
@@ -722,7 +723,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         && (inputs.is_multiple_of(groups) || order.is_some());
     let (true, Some(dtype)) = (fits, dtype) else { return Err(misfit()) };
     if order.is_none() && claim("desc_act").is_some_and(|value| *value == true) {
-        let what = format!("its configuration says desc_act, and {module}g_idx is not there");
+        let what = format!("{file} says desc_act, and {module}g_idx is not there");
         return Err(Failure::refused(what).help("fetch it").option(copy()));
     }
     let mut group = inputs / groups;

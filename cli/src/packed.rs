@@ -130,3 +130,48 @@ pub(crate) fn columns(
     }
     Ok([rows as usize, some])
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use safetensors::tensor::{Dtype, TensorView};
+
+    use super::columns;
+    use crate::checkpoint::Checkpoint;
+    use crate::layout::recognise;
+    use crate::tile::Tile;
+
+    /// A g_idx is read again with each tile, and no group is taken that is not there.
+    #[test]
+    fn groups_that_change_while_they_are_read_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.safetensors");
+        let write = |last: u8| {
+            let order: Vec<u8> = (0..8).flat_map(|i| [if i == 7 { last } else { i % 2 }, 0, 0, 0]).collect();
+            let tensors = [
+                ("l.qweight", Dtype::I32, vec![1, 32], vec![0x21; 128]),
+                ("l.qzeros", Dtype::I32, vec![2, 4], vec![0; 32]),
+                ("l.scales", Dtype::F16, vec![2, 32], vec![0x3C; 128]),
+                ("l.g_idx", Dtype::I32, vec![8], order),
+            ];
+            let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
+                (*name, TensorView::new(*dtype, shape.clone(), bytes).unwrap())
+            });
+            fs::write(&path, safetensors::serialize(views, None).unwrap()).unwrap();
+        };
+        write(1);
+        let it = Checkpoint::open(&path).unwrap();
+        let found = recognise(&it, None);
+        let weight = &found.weights["l.qweight"];
+        let parts = (&**weight, &*it.tensors[&weight.codes], &*it.tensors[&weight.scales]);
+        let tile = Tile { job: 0, matrix: 0, first: 0, count: 1 };
+        let mut buffers = [Vec::new(), Vec::new(), Vec::new()];
+        let mut read = || columns(&it, parts, &tile, &mut Vec::new(), buffers.each_mut());
+        assert_eq!(read().unwrap(), [8, 32]);
+        write(2);
+        let error = read().unwrap_err();
+        assert!(error.message.contains("the file was changed while it was read"), "{}", error.message);
+        assert_eq!(error.tensor.as_deref(), Some("l.g_idx"));
+    }
+}

@@ -2127,7 +2127,7 @@ fn awq_and_gptq_are_read() {
 
     type Change = fn(&mut Tensors);
     let good = r#""bits":4,"quant_method":"gptq""#;
-    let cases: [(&str, i32, &str, Change); 8] = [
+    let cases: [(&str, i32, &str, Change); 9] = [
         ("without l.up_proj.qzeros", 3, good, |it| _ = it.remove(1)),
         ("g_idx, I32 [96], does not say to which of 4 groups", 3, good, |it| it[4].3[0] = 4),
         ("g_idx, I32 [95], does not say to which of 4 groups", 3, good, |it| {
@@ -2149,6 +2149,12 @@ fn awq_and_gptq_are_read() {
             |_| (),
         ),
         ("codes of 3 bits", 3, r#""quant_method":"gptq","bits":3"#, |_| ()),
+        (
+            "config.json says desc_act, and l.up_proj.g_idx is not there",
+            3,
+            r#""bits":4,"quant_method":"gptq","desc_act":true"#,
+            |it| _ = it.pop(),
+        ),
     ];
     for (says, code, config, change) in cases {
         let mut bad = gptq(&less);
@@ -2157,5 +2163,13 @@ fn awq_and_gptq_are_read() {
         fs::write(src.join("config.json"), method(config)).unwrap();
         let error = fails(dir.path(), "convert src no --to bf16", code);
         assert!(error.contains(says) && error.contains("l.up_proj.qweight"), "{says}: {error}");
+        // An error names the file that says so.
+        fs::write(src.join("config.json"), "{}").unwrap();
+        for own in ["quantize_config.json", "quant_config.json"] {
+            fs::write(src.join(own), format!("{{{config}}}")).unwrap();
+            let error = fails(dir.path(), "convert src no --to bf16", code);
+            assert!(error.contains(&says.replace("config.json", own)), "{says}: {error}");
+            fs::remove_file(src.join(own)).unwrap();
+        }
     }
 }
