@@ -162,6 +162,16 @@ impl Format {
     }
 }
 
+/// What zero points are stored less, in GPTQ's first format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Less {
+    Nothing,
+    /// One, of which a zero point of 0 becomes the largest.
+    One,
+    /// That number of 32 bits, from all zero points that are in one: one of 0 borrows from the next.
+    Number(u32),
+}
+
 /// A quantised weight.
 #[derive(Clone, Debug)]
 pub(crate) struct Weight {
@@ -175,8 +185,8 @@ pub(crate) struct Weight {
     pub(crate) global: Option<Name>,
     /// Of packed integers, one for each scale, packed in the way of the layout.
     pub(crate) zero_points: Option<Name>,
-    /// The zero points are stored less one, as GPTQ's first version has them.
-    pub(crate) is_less_one: bool,
+    /// What zero points are stored less.
+    pub(crate) less: Less,
     /// Of GPTQ with act-order: says to which group each input belongs. `format` has a scale for every input then.
     pub(crate) group_of_input: Option<Name>,
     pub(crate) format: Format,
@@ -657,6 +667,29 @@ fn check_companions(it: &Checkpoint, module: &str, has_zero_points: bool) -> Res
     Ok(())
 }
 
+/// The version of GPTQModel, if that wrote a checkpoint.
+fn of_gptqmodel(claims: &Value) -> Option<[u32; 2]> {
+    let quantizer = claims.get("meta")?.get("quantizer")?;
+    let all = quantizer.as_array().map_or(std::slice::from_ref(quantizer), |all| all);
+    let version =
+        all.iter().find_map(|it| Some(it.as_str()?.to_lowercase().strip_prefix("gptqmodel:")?.to_owned()))?;
+    let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
+    Some([numbers.next()?, numbers.next().unwrap_or(0)])
+}
+
+/// What GPTQ's zero points are stored less. GPTQModel has subtracted from whole numbers since 0.9, AutoGPTQ from each zero point: where none
+/// is 0, that is the same.
+fn less(claims: &Value, bits: u32) -> Less {
+    let format = claims.get("checkpoint_format").and_then(Value::as_str);
+    if format.is_some_and(|format| format.eq_ignore_ascii_case("gptq_v2")) {
+        return Less::Nothing;
+    }
+    match of_gptqmodel(claims) {
+        Some(version) if version >= [0, 9] => Less::Number(u32::MAX / ((1 << bits) - 1)),
+        _ => Less::One,
+    }
+}
+
 /// The weight of AWQ or GPTQ, whose codes are inputs by outputs, and which has a scale and a zero point for some rows of each column.
 fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     let copy = || format!("--copy '{module}*' to leave all of them as they are");
@@ -754,8 +787,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         scales: scales.name.clone(),
         global: None,
         zero_points: Some(zeros.name.clone()),
-        is_less_one: layout == Layout::Gptq
-            && claim("checkpoint_format").and_then(Value::as_str) != Some("gptq_v2"),
+        less: if layout == Layout::Gptq { less(claims, elem.bits()) } else { Less::Nothing },
         group_of_input,
         format: Format {
             elem,
@@ -809,7 +841,7 @@ fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
         scales: scales.name.clone(),
         global: None,
         zero_points: None,
-        is_less_one: false,
+        less: Less::Nothing,
         group_of_input: None,
         format: Format {
             elem: DType::F4E2M1,
@@ -1084,7 +1116,7 @@ fn scaled(
         scales: scales.name.clone(),
         global: global.map(|global| global.name.clone()),
         zero_points: None,
-        is_less_one: false,
+        less: Less::Nothing,
         group_of_input: None,
         format: Format { elem, scaling, packing, is_biased: layout.is_packed(), block_rows, block_cols },
         transposed: false,

@@ -3,7 +3,7 @@
 use super::tile::{Matrices, Tile, read_columns};
 use crate::checkpoint::{Checkpoint, Tensor};
 use crate::error::{Failure, Result};
-use crate::layout::{Layout, Weight};
+use crate::layout::{Layout, Less, Weight};
 
 /// The zero points of the rows of a tile of int4-group or int8-group, as elements in the order of the scales. They are packed by rows, with half
 /// of their range added.
@@ -116,7 +116,11 @@ pub(crate) fn columns(
         read_columns(it, zeros, (groups, columns / of_number, 4), &part(of_number), lines, &mut words)?;
         for &word in words.as_chunks::<4>().0 {
             let word = if weight.layout == Layout::Awq { in_order(word) } else { word };
-            zero_buffer.extend(if weight.is_less_one { word.map(|byte| one_more(byte, bits)) } else { word });
+            zero_buffer.extend(match weight.less {
+                Less::Nothing => word,
+                Less::One => word.map(|byte| one_more(byte, bits)),
+                Less::Number(number) => u32::from_le_bytes(word).wrapping_add(number).to_le_bytes(),
+            });
         }
     }
     if let Some(name) = &weight.group_of_input {

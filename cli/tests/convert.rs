@@ -2050,6 +2050,49 @@ fn gptq_is_read_of_every_width_and_order() {
     }
 }
 
+/// GPTQModel subtracts one from all zero points of a number at once, so that one of 0 borrows from the next; others from each.
+#[test]
+fn zero_points_of_0_borrow_in_files_of_gptqmodel() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let outputs = 32;
+    for (bits, ones) in [(2, 0x5555_5555u32), (4, 0x1111_1111), (8, 0x0101_0101)] {
+        let most = (1u32 << bits) - 1;
+        let zeros: Vec<u32> = (0..outputs).map(|i| if i % 3 == 0 { 0 } else { i & most }).collect();
+        let number = |some: &[u32]| some.iter().rev().fold(0, |number, zero| number << bits | zero);
+        let all = zeros.chunks(32 / bits);
+        let borrowed: Vec<u32> = all.clone().map(|some| number(some).wrapping_sub(ones)).collect();
+        let each: Vec<u32> = all
+            .map(|some| number(&some.iter().map(|zero| zero.wrapping_sub(1) & most).collect::<Vec<_>>()))
+            .collect();
+        assert_ne!(borrowed, each);
+        for (meta, stored) in [
+            (r#"{"quantizer":["x:1","GPTQModel:7.7.0"]}"#, &borrowed),
+            (r#"{"quantizer":"gptqmodel:0.9"}"#, &borrowed),
+            (r#"{"quantizer":["gptqmodel:0.8.1"]}"#, &each),
+            (r#"{"quantizer":["optimum:1.2"]}"#, &each),
+            ("{}", &each),
+        ] {
+            let bytes = |of: &[u32]| of.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+            let tensors: Tensors = vec![
+                ("l.up_proj.qweight".into(), Dtype::I32, vec![bits, 32], vec![0; bits * 128]),
+                ("l.up_proj.qzeros".into(), Dtype::I32, vec![1, bits], bytes(stored)),
+                ("l.up_proj.scales".into(), Dtype::BF16, vec![1, 32], bf16s(&[1.0; 32])),
+            ];
+            write(&src.join("model.safetensors"), &tensors, None);
+            let config =
+                format!(r#"{{"quantization_config":{{"quant_method":"gptq","bits":{bits},"meta":{meta}}}}}"#);
+            fs::write(src.join("config.json"), config).unwrap();
+            ok(dir.path(), "convert src out --to f32 --force --quiet");
+            let found = f32s(&read(&dir.path().join("out/model.safetensors"))["l.up_proj.weight"].2);
+            for (row, zero) in found.chunks(32).zip(&zeros) {
+                assert!(row.iter().all(|&x| x == -(*zero as f32)), "{bits} {meta}: {row:?} {zero}");
+            }
+        }
+    }
+}
+
 /// AWQ and GPTQ pack eight columns or eight rows of a transposed weight to a number; zero points are beside the scales, GPTQ's first ones less one.
 #[test]
 fn awq_and_gptq_are_read() {
