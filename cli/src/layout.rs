@@ -168,8 +168,8 @@ pub(crate) enum Less {
     Nothing,
     /// One, of which a zero point of 0 becomes the largest.
     One,
-    /// That number of 32 bits, from all zero points that are in one: one of 0 borrows from the next.
-    Number(u32),
+    /// By turns these numbers of 32 bits, each from all zero points that are in one: one of 0 borrows from the next.
+    Numbers([u32; 3]),
 }
 
 /// A quantised weight.
@@ -185,6 +185,8 @@ pub(crate) struct Weight {
     pub(crate) global: Option<Name>,
     /// Of packed integers, one for each scale, packed in the way of the layout.
     pub(crate) zero_points: Option<Name>,
+    /// How many bits a code has in the file: of 3 `format` has 4.
+    pub(crate) bits: u32,
     /// What zero points are stored less.
     pub(crate) less: Less,
     /// Of GPTQ with act-order: says to which group each input belongs. `format` has a scale for every input then.
@@ -678,14 +680,18 @@ fn of_gptqmodel(claims: &Value) -> Option<[u32; 2]> {
 }
 
 /// What GPTQ's zero points are stored less. GPTQModel has subtracted from whole numbers since 0.9, AutoGPTQ from each zero point: where none
-/// is 0, that is the same.
+/// is 0, that is the same. (Not so of 3 bits, before 7.0: the numbers were those of another order. Since then it is each zero point there.)
 fn less(claims: &Value, bits: u32) -> Less {
     let format = claims.get("checkpoint_format").and_then(Value::as_str);
     if format.is_some_and(|format| format.eq_ignore_ascii_case("gptq_v2")) {
         return Less::Nothing;
     }
     match of_gptqmodel(claims) {
-        Some(version) if version >= [0, 9] => Less::Number(u32::MAX / ((1 << bits) - 1)),
+        Some(version) if bits == 3 && version >= [7, 0] => Less::One,
+        Some(version) if bits == 3 && version >= [0, 9] => {
+            Less::Numbers([0x2492_4924, 0x9249_2492, 0x4924_9249])
+        }
+        Some(version) if version >= [0, 9] => Less::Numbers([u32::MAX / ((1 << bits) - 1); 3]),
         _ => Less::One,
     }
 }
@@ -704,7 +710,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     let claim = |key: &str| claims.get(key);
     let other = |what: String| {
         Failure::refused(what)
-            .help("GPTQ of 2, 4 and 8 bits is read, in the formats gptq and gptq_v2, and AWQ of 4 bits in the format gemm")
+            .help("GPTQ of 2, 3, 4 and 8 bits is read, in the formats gptq and gptq_v2, and AWQ of 4 bits in the format gemm")
             .option(copy())
     };
     for (key, known) in [("version", &["gemm"][..]), ("checkpoint_format", &["gptq", "gptq_v2"])] {
@@ -714,7 +720,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         }
     }
     let claimed = claim("bits").and_then(Value::as_u64);
-    if let Some(bits) = claimed.filter(|bits| !matches!(bits, 2 | 4 | 8)) {
+    if let Some(bits) = claimed.filter(|bits| !matches!(bits, 2 | 3 | 4 | 8)) {
         return Err(other(format!("codes of {bits} bits, as {file} says")));
     }
     let misfit = || {
@@ -730,22 +736,25 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     else {
         return Err(misfit());
     };
-    let of_number = outputs.checked_div(zero_words).filter(|&n| n > 0 && n * zero_words == outputs);
-    let bits = of_number.map(|n| 32 / n);
+    // (32 zero points are as many numbers as a code has bits.)
+    let bits = zero_words.checked_div(outputs / 32).filter(|bits| bits * (outputs / 32) == zero_words);
     if claimed.is_some_and(|claimed| bits.is_some_and(|bits| bits as u64 != claimed)) {
         return Err(misfit());
     }
-    let (elem, of_number) = match of_number {
-        Some(16) => (DType::U2, 16),
-        Some(8) => (DType::U4, 8),
-        Some(4) => (DType::U8, 4),
+    let (elem, bits) = match bits {
+        Some(2) => (DType::U2, 2),
+        Some(bits @ (3 | 4)) => (DType::U4, bits),
+        Some(8) => (DType::U8, 8),
         _ => return Err(misfit()),
     };
     let (layout, inputs) = match words {
-        _ if words == outputs => (Layout::Gptq, rows.saturating_mul(of_number)),
-        _ if words == zero_words && of_number == 8 => (Layout::Awq, rows),
+        _ if words == outputs && (bits != 3 || rows.is_multiple_of(3)) => {
+            (Layout::Gptq, rows.saturating_mul(32) / bits)
+        }
+        _ if words == zero_words && bits == 4 => (Layout::Awq, rows),
         _ => return Err(misfit()),
     };
+    let bits = bits as u32;
     let dtype =
         dtypes::of(scales.dtype).filter(|dtype| matches!(dtype, DType::F16 | DType::BF16 | DType::F32));
     let order = it.get(&format!("{module}g_idx"));
@@ -787,7 +796,8 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         scales: scales.name.clone(),
         global: None,
         zero_points: Some(zeros.name.clone()),
-        less: if layout == Layout::Gptq { less(claims, elem.bits()) } else { Less::Nothing },
+        bits,
+        less: if layout == Layout::Gptq { less(claims, bits) } else { Less::Nothing },
         group_of_input,
         format: Format {
             elem,
@@ -841,6 +851,7 @@ fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
         scales: scales.name.clone(),
         global: None,
         zero_points: None,
+        bits: 4,
         less: Less::Nothing,
         group_of_input: None,
         format: Format {
@@ -1116,6 +1127,7 @@ fn scaled(
         scales: scales.name.clone(),
         global: global.map(|global| global.name.clone()),
         zero_points: None,
+        bits: elem.bits(),
         less: Less::Nothing,
         group_of_input: None,
         format: Format { elem, scaling, packing, is_biased: layout.is_packed(), block_rows, block_cols },

@@ -58,8 +58,29 @@ fn rows_of_numbers<const BITS: usize>(numbers: &[[u8; 4]], out: &mut Vec<u8>) {
     }
 }
 
+/// Elements of four bits, of 32 codes of three, which lie in three numbers without gaps.
+fn of_three([a, b, c]: [[u8; 4]; 3]) -> [u8; 16] {
+    let [a, b, c] = [a, b, c].map(|number| u128::from(u32::from_le_bytes(number)));
+    let all = a | b << 32 | c << 64;
+    std::array::from_fn(|i| (all >> (6 * i) & 7 | (all >> (6 * i + 3) & 7) << 4) as u8)
+}
+
+/// Appends the codes of 32 rows of GPTQ, of which three numbers have one column, as elements of four bits.
+fn rows_of_three(numbers: &[[u8; 4]], out: &mut Vec<u8>) {
+    let (columns, first) = (numbers.len() / 3, out.len());
+    out.resize(first + 16 * columns, 0);
+    for column in 0..columns {
+        let codes = of_three(std::array::from_fn(|i| numbers[i * columns + column]));
+        for (i, pair) in codes.into_iter().enumerate() {
+            for (row, code) in [(2 * i, pair & 7), (2 * i + 1, pair >> 4)] {
+                out[first + (row * columns + column) / 2] |= code << (4 * (column % 2));
+            }
+        }
+    }
+}
+
 /// Adds one to each element of a byte. The largest becomes 0.
-const fn one_more(byte: u8, bits: usize) -> u8 {
+const fn one_more(byte: u8, bits: u32) -> u8 {
     let ones = match bits {
         2 => 0x55,
         4 => 0x11,
@@ -88,39 +109,50 @@ pub(crate) fn columns(
     [buffer, scale_buffer, zero_buffer]: [&mut Vec<u8>; 3],
 ) -> Result<[usize; 2]> {
     let Matrices { rows, columns, .. } = Matrices::of(&weight.shape);
-    let bits = weight.format.elem.bits() as usize;
-    let of_number = 32 / bits as u64;
+    let bits = u64::from(weight.bits);
     let groups = Matrices::of(&scales.shape).rows;
-    let part = |units: u64| Tile { first: tile.first * 32 / units, count: tile.count * 32 / units, ..*tile };
+    // (In 32 columns are as many numbers as a code has bits.)
+    let part = |each: u64| Tile { first: tile.first * each, count: tile.count * each, ..*tile };
     let some = tile.count as usize * 32;
     let mut words = Vec::new();
     buffer.clear();
     if weight.layout == Layout::Awq {
-        read_columns(it, codes, (rows, columns / of_number, 4), &part(of_number), lines, &mut words)?;
+        read_columns(it, codes, (rows, columns / 32 * bits, 4), &part(bits), lines, &mut words)?;
         buffer.extend(words.as_chunks::<4>().0.iter().flat_map(|&word| in_order(word)));
     } else {
-        read_columns(it, codes, (rows / of_number, columns, 4), &part(1), lines, &mut words)?;
-        for numbers in words.as_chunks::<4>().0.chunks_exact(some) {
+        read_columns(it, codes, (rows * bits / 32, columns, 4), &part(32), lines, &mut words)?;
+        for numbers in words.as_chunks::<4>().0.chunks_exact(if bits == 3 { 3 * some } else { some }) {
             match bits {
                 2 => rows_of_numbers::<2>(numbers, buffer),
+                3 => rows_of_three(numbers, buffer),
                 4 => rows_of_numbers::<4>(numbers, buffer),
                 _ => rows_of_numbers::<8>(numbers, buffer),
             }
         }
     }
     let size = u64::from(weight.format.scaling.scale_dtype.bits()) / 8;
-    read_columns(it, scales, (groups, columns, size), &part(1), lines, scale_buffer)?;
+    read_columns(it, scales, (groups, columns, size), &part(32), lines, scale_buffer)?;
     zero_buffer.clear();
     if let Some(name) = &weight.zero_points {
         let zeros = &it.tensors[name];
-        read_columns(it, zeros, (groups, columns / of_number, 4), &part(of_number), lines, &mut words)?;
-        for &word in words.as_chunks::<4>().0 {
-            let word = if weight.layout == Layout::Awq { in_order(word) } else { word };
-            zero_buffer.extend(match weight.less {
-                Less::Nothing => word,
-                Less::One => word.map(|byte| one_more(byte, bits)),
-                Less::Number(number) => u32::from_le_bytes(word).wrapping_add(number).to_le_bytes(),
-            });
+        read_columns(it, zeros, (groups, columns / 32 * bits, 4), &part(bits), lines, &mut words)?;
+        let numbers = words.as_chunks_mut::<4>().0;
+        if let Less::Numbers(less) = weight.less {
+            for (number, less) in numbers.iter_mut().zip(less.into_iter().cycle()) {
+                *number = u32::from_le_bytes(*number).wrapping_add(less).to_le_bytes();
+            }
+        }
+        match weight.layout {
+            Layout::Awq => numbers.iter().for_each(|&number| zero_buffer.extend(in_order(number))),
+            _ if bits == 3 => {
+                numbers.as_chunks().0.iter().for_each(|&numbers| zero_buffer.extend(of_three(numbers)));
+            }
+            _ => zero_buffer.extend_from_slice(numbers.as_flattened()),
+        }
+        if weight.less == Less::One {
+            // (Of elements of four bits, those of three have 7 in place of 15.)
+            let most = if bits == 3 { 0x77 } else { 0xFF };
+            zero_buffer.iter_mut().for_each(|byte| *byte = one_more(*byte, weight.format.elem.bits()) & most);
         }
     }
     if let Some(name) = &weight.group_of_input {

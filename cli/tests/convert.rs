@@ -1973,7 +1973,13 @@ fn scales_of_activations_and_caches_are_dropped() {
     assert_eq!(read(&dir.path().join("b.safetensors")).len(), 1);
 }
 
-/// GPTQ has codes of 2, 4 and 8 bits; with act-order inputs belong to groups that do not lie side by side, and the last may have fewer.
+/// Of the numbers that 32 codes of GPTQ lie in without gaps, the `n`th, bit by bit.
+fn gptq_number(bits: usize, n: usize, code: &dyn Fn(usize) -> u32) -> u32 {
+    let bit = |at: usize| code(at / bits) >> (at % bits) & 1;
+    (0..32).map(|i| bit(32 * n + i) << i).sum()
+}
+
+/// GPTQ has codes of 2, 3, 4 and 8 bits, which lie in numbers of 32 without gaps; with act-order inputs belong to groups that do not lie side by side, and the last may have fewer.
 #[test]
 fn gptq_is_read_of_every_width_and_order() {
     let dir = tempfile::tempdir().unwrap();
@@ -1981,8 +1987,8 @@ fn gptq_is_read_of_every_width_and_order() {
     fs::create_dir(&src).unwrap();
     let (inputs, outputs) = (96, 64);
     let mut random = Random(12);
-    for bits in [2, 4, 8] {
-        let (each, most) = (32 / bits, (1 << bits) - 1);
+    for bits in [2, 3, 4, 8] {
+        let most = (1 << bits) - 1;
         let mut codes =
             |n: usize| -> Vec<u32> { random.floats(n).iter().map(|x| x.to_bits() >> 3 & most).collect() };
         let side_by_side = |group: usize| (0..inputs).map(|i| (i / group) as u32).collect::<Vec<_>>();
@@ -1993,18 +1999,19 @@ fn gptq_is_read_of_every_width_and_order() {
         {
             let (codes, zeros) = (codes(inputs * outputs), codes(groups * outputs));
             let scales: Vec<f32> = (0..zeros.len()).map(|i| 0.5 + (i % 61) as f32 / 64.0).collect();
-            let number = |each: &dyn Fn(usize) -> u32| {
-                (0..32 / bits).map(|i| each(i) << (i * bits)).sum::<u32>().to_le_bytes()
-            };
-            let down: Vec<u8> = (0..inputs / each * outputs)
-                .flat_map(|at| number(&|i| codes[(at / outputs * each + i) * outputs + at % outputs]))
+            let number = |n: usize, code: &dyn Fn(usize) -> u32| gptq_number(bits, n, code).to_le_bytes();
+            let down: Vec<u8> = (0..inputs / 32 * bits * outputs)
+                .flat_map(|at| {
+                    let (row, column) = (at / outputs / bits * 32, at % outputs);
+                    number(at / outputs % bits, &|i| codes[(row + i) * outputs + column])
+                })
                 .collect();
-            let less: Vec<u8> = (0..zeros.len() / each)
-                .flat_map(|at| number(&|i| zeros[at * each + i].wrapping_sub(1) & most))
+            let less: Vec<u8> = (0..zeros.len() / 32 * bits)
+                .flat_map(|at| number(at % bits, &|i| zeros[at / bits * 32 + i].wrapping_sub(1) & most))
                 .collect();
             let tensors: Tensors = vec![
-                ("l.up_proj.qweight".into(), Dtype::I32, vec![inputs / each, outputs], down),
-                ("l.up_proj.qzeros".into(), Dtype::I32, vec![groups, outputs / each], less),
+                ("l.up_proj.qweight".into(), Dtype::I32, vec![inputs / 32 * bits, outputs], down),
+                ("l.up_proj.qzeros".into(), Dtype::I32, vec![groups, outputs / 32 * bits], less),
                 ("l.up_proj.scales".into(), Dtype::BF16, vec![groups, outputs], bf16s(&scales)),
                 (
                     "l.up_proj.g_idx".into(),
@@ -2056,19 +2063,27 @@ fn zero_points_of_0_borrow_in_files_of_gptqmodel() {
     let dir = tempfile::tempdir().unwrap();
     let src = dir.path().join("src");
     fs::create_dir(&src).unwrap();
-    let outputs = 32;
-    for (bits, ones) in [(2, 0x5555_5555u32), (4, 0x1111_1111), (8, 0x0101_0101)] {
+    // (Of 3 bits versions before 7 subtract what would be one in another order.)
+    let ones_of_three: [u32; 3] = [
+        0b00100100100100100100100100100100,
+        0b10010010010010010010010010010010,
+        0b01001001001001001001001001001001,
+    ];
+    for (bits, ones) in
+        [(2, [0x5555_5555; 3]), (3, ones_of_three), (4, [0x1111_1111; 3]), (8, [0x0101_0101; 3])]
+    {
         let most = (1u32 << bits) - 1;
-        let zeros: Vec<u32> = (0..outputs).map(|i| if i % 3 == 0 { 0 } else { i & most }).collect();
-        let number = |some: &[u32]| some.iter().rev().fold(0, |number, zero| number << bits | zero);
-        let all = zeros.chunks(32 / bits);
-        let borrowed: Vec<u32> = all.clone().map(|some| number(some).wrapping_sub(ones)).collect();
-        let each: Vec<u32> = all
-            .map(|some| number(&some.iter().map(|zero| zero.wrapping_sub(1) & most).collect::<Vec<_>>()))
-            .collect();
+        let zeros: Vec<u32> = (0..32).map(|i| if i % 3 == 0 { 0 } else { i & most }).collect();
+        let numbers = (0..bits).map(|n| gptq_number(bits, n, &|i| zeros[i]));
+        let borrowed: Vec<u32> =
+            numbers.zip(ones.iter().cycle()).map(|(n, &ones)| n.wrapping_sub(ones)).collect();
+        let each: Vec<u32> =
+            (0..bits).map(|n| gptq_number(bits, n, &|i| zeros[i].wrapping_sub(1) & most)).collect();
         assert_ne!(borrowed, each);
+        let of_late = if bits == 3 { &each } else { &borrowed };
         for (meta, stored) in [
-            (r#"{"quantizer":["x:1","GPTQModel:7.7.0"]}"#, &borrowed),
+            (r#"{"quantizer":["x:1","GPTQModel:7.7.0"]}"#, of_late),
+            (r#"{"quantizer":["gptqmodel:6.0.3"]}"#, &borrowed),
             (r#"{"quantizer":"gptqmodel:0.9"}"#, &borrowed),
             (r#"{"quantizer":["gptqmodel:0.8.1"]}"#, &each),
             (r#"{"quantizer":["optimum:1.2"]}"#, &each),
@@ -2170,7 +2185,7 @@ fn awq_and_gptq_are_read() {
 
     type Change = fn(&mut Tensors);
     let good = r#""bits":4,"quant_method":"gptq""#;
-    let cases: [(&str, i32, &str, Change); 9] = [
+    let cases: [(&str, i32, &str, Change); 10] = [
         ("without l.up_proj.qzeros", 3, good, |it| _ = it.remove(1)),
         ("g_idx, I32 [96], does not say to which of 4 groups", 3, good, |it| it[4].3[0] = 4),
         ("g_idx, I32 [95], does not say to which of 4 groups", 3, good, |it| {
@@ -2191,7 +2206,13 @@ fn awq_and_gptq_are_read() {
             r#""quant_method":"gptq","bits":8"#,
             |_| (),
         ),
-        ("codes of 3 bits", 3, r#""quant_method":"gptq","bits":3"#, |_| ()),
+        ("codes of 5 bits", 3, r#""quant_method":"gptq","bits":5"#, |_| ()),
+        ("codes are I32 [11, 64], scales BF16 [4, 64], zero points I32 [4, 6]", 3, "", |it| {
+            // 11 numbers are not those of whole codes of 3 bits.
+            (it[0].2, it[1].2) = (vec![11, 64], vec![4, 6]);
+            it[0].3.truncate(11 * 64 * 4);
+            it[1].3.truncate(4 * 6 * 4);
+        }),
         (
             "config.json says desc_act, and l.up_proj.g_idx is not there",
             3,
