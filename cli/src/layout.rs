@@ -222,6 +222,8 @@ const ACTIVATIONS: [&str; 7] = [
 /// Scales of caches and of what an attention computes, which belong to no weight.
 const CACHES: [&str; 6] = ["k_scale", "v_scale", "kv_scale", "q_scale", "prob_scale", "output_scale"];
 const ZERO_POINTS: &str = "weight_zero_point";
+/// Modules whose rows are not outputs: GPTQModel packs embeddings without turning them.
+const EMBEDDINGS: [&str; 5] = ["embed_tokens", "word_embeddings", "tok_embeddings", "wte", "shared"];
 const MARKERS: [&str; 3] = ["comfy_quant", "weight_shape", "g_idx"];
 
 /// `model.layers.0.weight` -> (`model.layers.0.`, `weight`)
@@ -682,7 +684,7 @@ fn of_gptqmodel(claims: &Value) -> Option<[u32; 2]> {
 /// What GPTQ's zero points are stored less. GPTQModel has subtracted from whole numbers since 0.9, AutoGPTQ from each zero point: where none
 /// is 0, that is the same. (Not so of 3 bits, before 7.0: the numbers were those of another order. Since then it is each zero point there.)
 fn less(claims: &Value, bits: u32) -> Less {
-    let format = claims.get("checkpoint_format").and_then(Value::as_str);
+    let format = claims.get("checkpoint_format").or_else(|| claims.get("format")).and_then(Value::as_str);
     if format.is_some_and(|format| format.eq_ignore_ascii_case("gptq_v2")) {
         return Less::Nothing;
     }
@@ -713,13 +715,25 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
             .help("GPTQ of 2, 3, 4 and 8 bits is read, in the formats gptq and gptq_v2, and AWQ of 4 bits in the format gemm")
             .option(copy())
     };
-    for (key, known) in [("version", &["gemm"][..]), ("checkpoint_format", &["gptq", "gptq_v2"])] {
+    // (GPTQModel writes both keys, of AWQ, too.)
+    let formats = &["gptq", "gptq_v2", "gemm"];
+    for (key, known) in [("version", &["gemm"][..]), ("checkpoint_format", formats), ("format", formats)] {
         let format = claim(key).and_then(Value::as_str).unwrap_or(known[0]).to_lowercase();
         if !known.contains(&&format[..]) {
             return Err(other(format!("{file} says {key} {format}")));
         }
     }
-    let claimed = claim("bits").and_then(Value::as_u64);
+    if claim("rotation").is_some_and(|rotation| !rotation.is_null()) {
+        let what = format!("{file} says that weights are rotated (rotation)");
+        return Err(Failure::not_there(what).help("what undoes the rotation is not read").option(copy()));
+    }
+    if EMBEDDINGS.contains(&split(module.trim_end_matches('.')).1) {
+        let what = "codes of an embedding, as GPTQModel packs them";
+        return Err(Failure::not_there(what).option(copy()));
+    }
+    // (With `dynamic` some layers have other bits.)
+    let is_dynamic = claim("dynamic").and_then(Value::as_object).is_some_and(|layers| !layers.is_empty());
+    let claimed = claim("bits").and_then(Value::as_u64).filter(|_| !is_dynamic);
     if let Some(bits) = claimed.filter(|bits| !matches!(bits, 2 | 3 | 4 | 8)) {
         return Err(other(format!("codes of {bits} bits, as {file} says")));
     }

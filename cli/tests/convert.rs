@@ -2159,8 +2159,11 @@ fn awq_and_gptq_are_read() {
     };
     for (name, all, config) in [
         ("awq", &awq, r#""bits":4,"quant_method":"awq","version":"GEMM""#),
+        ("awq", &awq, r#""quant_method":"awq","version":"gemm","format":"gemm","checkpoint_format":"gemm""#),
         ("gptq", &gptq(&less), r#""bits":4,"quant_method":"gptq""#),
         ("gptq", &gptq(&zeros), r#""bits":4,"quant_method":"gptq","checkpoint_format":"gptq_v2""#),
+        ("gptq", &gptq(&zeros), r#""bits":4,"quant_method":"gptq","format":"gptq_v2","rotation":null"#),
+        ("gptq", &gptq(&less), r#""bits":8,"quant_method":"gptq","dynamic":{"+:.*up_proj":{"bits":4}}"#),
     ] {
         write(&src.join("model.safetensors"), all, None);
         fs::write(src.join("config.json"), method(config)).unwrap();
@@ -2185,7 +2188,7 @@ fn awq_and_gptq_are_read() {
 
     type Change = fn(&mut Tensors);
     let good = r#""bits":4,"quant_method":"gptq""#;
-    let cases: [(&str, i32, &str, Change); 10] = [
+    let cases: [(&str, i32, &str, Change); 12] = [
         ("without l.up_proj.qzeros", 3, good, |it| _ = it.remove(1)),
         ("g_idx, I32 [96], does not say to which of 4 groups", 3, good, |it| it[4].3[0] = 4),
         ("g_idx, I32 [95], does not say to which of 4 groups", 3, good, |it| {
@@ -2213,6 +2216,13 @@ fn awq_and_gptq_are_read() {
             it[0].3.truncate(11 * 64 * 4);
             it[1].3.truncate(4 * 6 * 4);
         }),
+        ("config.json says format gptq_p", 3, r#""quant_method":"gptq","format":"gptq_p""#, |_| ()),
+        (
+            "config.json says that weights are rotated (rotation): not there yet",
+            2,
+            r#""quant_method":"gptq","rotation":"hadamard""#,
+            |_| (),
+        ),
         (
             "config.json says desc_act, and l.up_proj.g_idx is not there",
             3,
@@ -2227,7 +2237,7 @@ fn awq_and_gptq_are_read() {
         fs::write(src.join("config.json"), method(config)).unwrap();
         let error = fails(dir.path(), "convert src no --to bf16", code);
         assert!(error.contains(says) && error.contains("l.up_proj.qweight"), "{says}: {error}");
-        // An error names the file that says so.
+        // It names the file that says so.
         fs::write(src.join("config.json"), "{}").unwrap();
         for own in ["quantize_config.json", "quant_config.json"] {
             fs::write(src.join(own), format!("{{{config}}}")).unwrap();
@@ -2236,4 +2246,11 @@ fn awq_and_gptq_are_read() {
             fs::remove_file(src.join(own)).unwrap();
         }
     }
+    // GPTQModel packs embeddings without turning them.
+    let mut embedding = gptq(&less);
+    embedding.iter_mut().for_each(|it| it.0 = it.0.replace("up_proj", "embed_tokens"));
+    write(&src.join("model.safetensors"), &embedding, None);
+    let error = fails(dir.path(), "convert src no --to bf16", 2);
+    assert!(error.contains("codes of an embedding") && error.contains("l.embed_tokens.qweight"), "{error}");
+    ok(dir.path(), "convert src copied --to bf16 --copy 'l.embed_tokens.*' --quiet");
 }
