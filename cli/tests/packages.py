@@ -2,16 +2,21 @@
 
     python tests/packages.py target/debug/lanecast
 
-Loaded by: transformers (float8 of blocks, gpt-oss), compressed-tensors by way of transformers, comfy-kitchen, torchao, ModelOpt. Models are tiny
-and random. A package that is not there is skipped, and said so; one that is there and disagrees fails.
+Loaded by: transformers (float8 of blocks, gpt-oss), compressed-tensors by way of transformers, comfy-kitchen, torchao, ModelOpt. Read from: the same,
+GPTQModel, and the layers of AutoGPTQ and AutoAWQ, the rest of which needs an older transformers. Models are tiny and random. A package that is not there is skipped, and said so; one that is there and disagrees fails.
 """
 
+import contextlib
 import importlib
+import importlib.util
+import io
 import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
+import types
 import warnings
 from pathlib import Path
 
@@ -22,9 +27,22 @@ PROGRAM = Path(sys.argv[1]).resolve()
 skipped = []
 
 
-def package(name):
+@contextlib.contextmanager
+def quiet():
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+
+def package(name, bare=False):
+    """A module, or None. `bare`: without what its package does when it is imported."""
     try:
-        return importlib.import_module(name)
+        first = name.split(".")[0]
+        found = importlib.util.find_spec(first) if bare else None
+        if found and first not in sys.modules:
+            sys.modules[first] = types.ModuleType(first)
+            sys.modules[first].__path__ = list(found.submodule_search_locations)
+        with quiet():
+            return importlib.import_module(name)
     except ImportError as error:
         skipped.append(f"{name}: {error}")
         print(f"SKIPPED: {name} cannot be imported: {error}")
@@ -197,6 +215,180 @@ def awq(at):
     print("equal: awq: 4 weights")
 
 
+def codes(bits, inputs, outputs, group, least=0):
+    """Codes, zero points and scales as AutoGPTQ and AutoAWQ take them, with the layer that has these values."""
+    random = lambda least, *shape: torch.randint(least, 2**bits, shape).float()
+    codes, zeros = random(0, inputs, outputs), random(least, inputs // group, outputs)
+    scales = (torch.rand(inputs // group, outputs) / 10 + 0.01).half().float()
+    return codes, zeros, scales
+
+
+def layer(codes, zeros, scales, order):
+    linear = torch.nn.Linear(*codes.shape, bias=False)
+    linear.weight.data = ((codes - zeros[order]) * scales[order]).T.contiguous()
+    return linear
+
+
+def converted(at, tensors, config, name="model.layers.0.mlp.up_proj"):
+    """What `convert` makes of a layer, in float16, and in float32, which holds the products exactly."""
+    src, dst = at / "layer", at / "layer-plain"
+    src.mkdir(exist_ok=True)
+    save_file({f"{name}.{part}": t.contiguous() for part, t in tensors.items()}, src / "model.safetensors")
+    (src / "config.json").write_text(json.dumps({"quantization_config": config}))
+    both = []
+    for to in ("f16", "f32"):
+        run("convert", src, dst, "--to", to, "--quiet", "--force")
+        both.append(all_tensors(dst)[f"{name}.weight"])
+    return both
+
+
+def auto_awq(at):
+    """What AutoAWQ packs is read to the bits that it dequantises to."""
+    it = package("awq.modules.linear.gemm", bare=True)
+    if not it:
+        return
+    from awq.utils.packing_utils import dequantize_gemm
+
+    torch.manual_seed(0)
+    for inputs, outputs, group in ((256, 64, 128), (512, 96, 64), (128, 4096, 32), (1024, 160, 1024)):
+        parts = codes(4, inputs, outputs, group)
+        linear = layer(*parts, torch.arange(inputs) // group)
+        made = it.WQLinear_GEMM.from_linear(linear, 4, group, scales=parts[2], zeros=parts[1])
+        theirs = dequantize_gemm(made.qweight, made.qzeros, made.scales, 4, group).T.contiguous()
+        config = {"quant_method": "awq", "bits": 4, "group_size": group, "version": "gemm", "zero_point": True}
+        ours, exact = converted(at, made.state_dict(), config)
+        same(ours, theirs, f"AutoAWQ: {inputs} inputs")
+        same(exact, linear.weight, f"AutoAWQ: {inputs} inputs, exact")
+    print("equal: awq: 4 layers of AutoAWQ")
+
+
+def auto_gptq(at):
+    """What AutoGPTQ packs is read to the bits that it multiplies by. (Where a zero point is 0, it packs all that follow wrong.)"""
+    it = package("auto_gptq.nn_modules.qlinear.qlinear_cuda", bare=True)
+    if not it:
+        return
+    torch.manual_seed(0)
+    n = 0
+    for bits, group, symmetric, sorted_ in itertools.product((2, 3, 4, 8), (32, 128, -1), (True, False), (True, False)):
+        inputs, outputs = 384, 160
+        length = inputs if group == -1 else group
+        values, zeros, scales = codes(bits, inputs, outputs, length, least=1)
+        if symmetric:
+            zeros = torch.full_like(zeros, 2 ** (bits - 1))
+        order = (torch.arange(inputs) // length).to(torch.int32)
+        if not sorted_:
+            order = order[torch.randperm(inputs)]
+        linear = layer(values, zeros, scales, order.long())
+        made = it.QuantLinear(bits, group, inputs, outputs, bias=False)
+        made.pack(linear, scales.T.clone(), zeros.T.clone(), order)
+        made.scales = made.scales.half()
+        theirs = made(torch.eye(inputs, dtype=torch.float16)).T.contiguous()
+        config = {"quant_method": "gptq", "bits": bits, "group_size": group, "sym": symmetric, "desc_act": not sorted_}
+        what = f"AutoGPTQ: {bits} bits of {group}"
+        ours, exact = converted(at, made.state_dict(), config)
+        same(ours, theirs, what)
+        same(exact, linear.weight, f"{what}, exact")
+        n += 1
+    print(f"equal: gptq: {n} layers of AutoGPTQ")
+
+
+def gptqmodel(at):
+    """What GPTQModel quantises and saves is read to the bits that it multiplies by when it has loaded that, in float16. Where no zero point
+    borrows, that is what its dequantize_model makes of it, too, in every dtype."""
+    # (Of two cores it would take one, and then want two.)
+    os.environ.setdefault("GPTQMODEL_CPU_WORKERS", "2")
+    it = package("gptqmodel")
+    if not it:
+        return
+    from gptqmodel.utils.model_dequant import dequantize_model
+    from tokenizers import Tokenizer, models
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    torch.manual_seed(6)
+    source = at / "gptqmodel-source"
+    model = LlamaForCausalLM(LlamaConfig(
+        hidden_size=128, intermediate_size=256, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=32, vocab_size=320, max_position_embeddings=512, tie_word_embeddings=False,
+    ))
+    for name, weight in model.named_parameters():
+        if "proj" in name:
+            # Weights of one sign have the least and the largest zero point.
+            weight.data[5].abs_()
+            weight.data[9].abs_().neg_()
+            weight.data[16].abs_()
+    with quiet():
+        model.half().save_pretrained(source)
+    words = Tokenizer(models.WordLevel({f"t{i}": i for i in range(320)}, unk_token="t0"))
+    PreTrainedTokenizerFast(tokenizer_object=words, unk_token="t0", pad_token="t1", eos_token="t2", bos_token="t3").save_pretrained(source)
+    tokens = [{"input_ids": torch.randint(0, 320, (256,)).tolist(), "attention_mask": [1] * 256} for _ in range(4)]
+
+    def make(saved, backend, **options):
+        with quiet():
+            quantised = it.GPTQModel.load(str(source), it.QuantizeConfig(device="cpu", offload_to_disk=False, **options))
+            quantised.quantize(tokens, batch_size=1, backend=backend)
+            quantised.save(str(saved))
+
+    def compare(saved, backend, borrows=False, whole=True):
+        with quiet():
+            loaded = it.GPTQModel.load(str(saved), backend=backend, device="cpu", dtype=torch.float16)
+        theirs = {f"{name}.weight": m for name, m in loaded.model.named_modules() if hasattr(m, "qweight")}
+        ours, different = {}, 0
+        for to, dtype in (("f32", torch.float32), ("f16", torch.float16), ("bf16", torch.bfloat16)):
+            run("convert", saved, at / "ours", "--to", to, "--quiet", "--force")
+            ours[to] = all_tensors(at / "ours")
+            if not whole:
+                continue
+            with quiet():
+                dequantize_model(str(saved), str(at / f"{saved.name}-{to}"), target_dtype=dtype)
+            of_model = all_tensors(at / f"{saved.name}-{to}")
+            assert sorted(ours[to]) == sorted(of_model), (saved.name, set(ours[to]) ^ set(of_model))
+            for name, value in ours[to].items():
+                if name in theirs and borrows:
+                    different += (value != of_model[name]).sum().item()
+                else:
+                    same(value, of_model[name], f"{saved.name}, {to}: {name}")
+        for name, module in theirs.items():
+            with torch.no_grad():
+                served = module(torch.eye(module.in_features, dtype=torch.float16)).T.contiguous()
+            same(ours["f16"][name], served, f"{saved.name}: {name}")
+            for to in ("f16", "bf16"):
+                same(ours[to][name], ours["f32"][name].to(ours[to][name].dtype), f"{saved.name}: {name}, rounded once")
+        return len(theirs), different
+
+    torch_, awq_ = it.BACKEND.GPTQ_TORCH, it.BACKEND.AWQ_TORCH
+    n, borrowed, orders = 0, 0, 0
+    for bits, symmetric, form in itertools.product((2, 3, 4, 8), (True, False), ("gptq", "gptq_v2")):
+        for group, order in ((32, "act"), (128, "groups"), (-1, None)):
+            saved = at / f"gptqmodel-{bits}-{symmetric}-{form}-{group}-{order}"
+            # (One of these alone may be set.)
+            orders_by = {"desc_act": True} if order == "act" else {"desc_act": False, "act_group_aware": order == "groups"}
+            make(saved, torch_, bits=bits, sym=symmetric, format=form, group_size=group, **orders_by)
+            borrows = not symmetric and form == "gptq" and bits != 3
+            layers, different = compare(saved, torch_, borrows)
+            n, borrowed = n + layers, borrowed + different
+            groups = [t for name, t in all_tensors(saved).items() if name.endswith("g_idx")]
+            orders += any((t.diff() < 0).any().item() for t in groups)
+    assert borrowed and orders >= 16, (borrowed, orders)
+    # Configured by the file of its own alone, and with other bits in some layers.
+    saved = at / "gptqmodel-dynamic"
+    make(saved, torch_, bits=4, group_size=32, dynamic={"+:.*up_proj": {"bits": 8}, "-:.*down_proj": {}})
+    # (Its dequantize_model takes all layers for those of the same bits.)
+    n += compare(saved, torch_, whole=False)[0]
+    config = json.loads((saved / "config.json").read_text())
+    own = json.loads((saved / "quantize_config.json").read_text())
+    assert config.pop("quantization_config")["bits"] == own["bits"] == 4
+    before = all_tensors(at / "ours")
+    (saved / "config.json").write_text(json.dumps(config))
+    run("convert", saved, at / "ours", "--to", "bf16", "--quiet", "--force")
+    for name, value in all_tensors(at / "ours").items():
+        same(value, before[name], f"by quantize_config.json: {name}")
+    print(f"equal: gptq: {n} layers of GPTQModel; where zero points borrow, its dequantize_model differs from its loader")
+    saved = at / "gptqmodel-awq"
+    make(saved, awq_, bits=4, group_size=32, quant_method="awq", format="gemm", sym=False)
+    # (Its dequantize_model leaves columns in the order in which AWQ packs them.)
+    print(f"equal: awq: {compare(saved, awq_, whole=False)[0]} layers of GPTQModel")
+
+
 def gpt_oss(at):
     from transformers import GptOssConfig, GptOssForCausalLM, Mxfp4Config
 
@@ -336,7 +528,11 @@ with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
         gpt_oss(place)
     packed(place)
     awq(place)
+    auto_awq(place)
+    auto_gptq(place)
     comfy(place)
     ao(place)
     modelopt(place)
+    # (Last, for it replaces functions of others.)
+    gptqmodel(place)
 print("NOT RUN:", *skipped, sep="\n    ") if skipped else print("all packages were there")
