@@ -8,8 +8,9 @@ use crate::cast::{Caster, few_by_default, typed, typed_by_default};
 use crate::error::Error;
 use crate::formats::element::Element;
 use crate::formats::options::CastOptions;
+use crate::parallel::Parallel;
 use crate::room::vec_with_capacity;
-use crate::views::same_shape;
+use crate::views::{StridedView, StridedViewMut, same_shape};
 
 /// Casts of whole arrays and views of any dimensions (feature `ndarray`).
 ///
@@ -54,6 +55,55 @@ pub trait Lanecast<Dim: Dimension> {
     ///
     /// The instruction set that the options or `LANECAST_ISA` name is not available, or there is no memory for the array.
     fn lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error>;
+
+    /// Casts to a new array as [`lanecast`](Self::lanecast) does, unless that loses an element: see [`Caster::try_cast`].
+    ///
+    /// ```
+    /// use lanecast::Lanecast;
+    /// let x = ndarray::array![[1.5f32, 300.0], [1.0, 4.0]];
+    /// assert_eq!(x.try_lanecast::<i16>()?, ndarray::array![[1, 300], [1, 4]]);
+    /// assert_eq!(x.try_lanecast::<u8>().unwrap_err().to_string(), "element 1, 300.0, is above what uint8 holds");
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first element in the order of C that is lost; or as [`lanecast`](Self::lanecast).
+    fn try_lanecast<D: Element>(&self) -> Result<Array<D, Dim>, Error> {
+        self.try_lanecast_with(const { &CastOptions::new() })
+    }
+
+    /// The same with options.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Lanecast, Rounding};
+    /// let up = CastOptions::new().int_rounding(Rounding::Up);
+    /// assert!(ndarray::array![255.5f64].try_lanecast_with::<u8>(&up).is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first element in the order of C that is lost; or as [`lanecast_with`](Self::lanecast_with).
+    fn try_lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error>;
+
+    /// Casts to a new array as [`lanecast_with`](Self::lanecast_with) does, on the threads of `how`.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Lanecast, parallel::Parallel};
+    /// let x = ndarray::Array2::<f32>::ones((1000, 500));
+    /// let y = x.t().par_lanecast_with::<u8>(&CastOptions::new(), &Parallel::new())?;
+    /// assert_eq!(y, ndarray::Array2::ones((500, 1000)));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lanecast_with`](Self::lanecast_with), or the callback of `how` has stopped it.
+    fn par_lanecast_with<D: Element>(
+        &self,
+        options: &CastOptions,
+        how: &Parallel<'_>,
+    ) -> Result<Array<D, Dim>, Error>;
 
     /// Casts into an array or view of the same shape, with the default options.
     ///
@@ -114,6 +164,20 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
         Ok(array(self, elements, strides))
     }
 
+    fn try_lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error> {
+        let caster = typed::<S, D>(options)?;
+        by_views(self, |src, dst| caster.try_cast_strided(src, dst))
+    }
+
+    fn par_lanecast_with<D: Element>(
+        &self,
+        options: &CastOptions,
+        how: &Parallel<'_>,
+    ) -> Result<Array<D, Dim>, Error> {
+        let caster = typed::<S, D>(options)?;
+        by_views(self, |src, dst| caster.par_cast_strided_with(src, dst, how))
+    }
+
     fn lanecast_into_with<D: Element>(
         &self,
         dst: &mut ArrayRef<D, Dim>,
@@ -136,6 +200,36 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
             cast::<S, Dim>(&caster, self, first, &strides)
         }
     }
+}
+
+/// Makes an array by a cast of views to elements of the type `D`.
+fn by_views<S: Element, D: Element, Dim: Dimension>(
+    src: &ArrayRef<S, Dim>,
+    cast: impl FnOnce(&StridedView<'_>, &mut StridedViewMut<'_>) -> Result<(), Error>,
+) -> Result<Array<D, Dim>, Error> {
+    if src.is_empty() {
+        // (Without elements, the constructor demands strides of 0.)
+        return Ok(array(src, Vec::new(), Dim::zeros(src.ndim())));
+    }
+    let has_gaps = src.as_slice_memory_order().is_none();
+    let strides = if has_gaps { order_of_c(src) } else { strides_of(src) };
+    let in_bytes = bytes::<D>(strides.slice().iter().map(|&stride| stride as isize));
+    // (Elements along a negative stride lie before the first one.)
+    let ways = in_bytes.iter().zip(src.shape()).filter(|(stride, _)| **stride < 0);
+    let before: usize = ways.map(|(stride, extent)| stride.unsigned_abs() * (extent - 1)).sum();
+    let no_memory = |_| Error::Allocation { dtype: D::DTYPE, elements: src.len() };
+    let mut new = vec_with_capacity(src.len()).map_err(no_memory)?;
+    let first = new.spare_capacity_mut().as_mut_ptr().cast::<u8>().wrapping_add(before);
+    let from_strides = bytes::<S>(src.strides().iter().copied());
+    #[allow(unsafe_code, reason = "arrays are pointers and strides")]
+    // SAFETY: the elements of an array are there, and the vector has room for as many, without gaps, which a cast that is no error
+    // writes, as elements of the dtype of `D`.
+    unsafe {
+        let from = StridedView::from_ptr(src.as_ptr().cast(), src.shape(), &from_strides);
+        cast(&from, &mut StridedViewMut::from_ptr(first, src.shape(), &in_bytes))?;
+        new.set_len(src.len());
+    }
+    Ok(array(src, new, strides))
 }
 
 /// An array of the shape of another.

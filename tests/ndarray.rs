@@ -7,6 +7,8 @@ mod guarded;
 
 use bridge::Suite;
 use lanecast::bits::{F4E2M1, F8E4M3FN};
+use lanecast::checked::try_cast_slice_with;
+use lanecast::parallel::Parallel;
 use lanecast::{
     CastOptions, Complex, DType, Element, Error, Isa, Lanecast, Overflow, bf16, convert_with, f16,
 };
@@ -50,7 +52,18 @@ fn check<S: Element, D: Element + PartialEq, Dim: Dimension>(isa: Isa, src: &Arr
     let got = src.lanecast_with::<D>(&options).expect("it is available");
     assert_eq!(got.shape(), src.shape());
     let same = got.iter().zip(src).all(|(&got, &x)| got == convert_with::<S, D>(x, &options));
-    assert!(same, "{isa}: {} -> {}, {:?} {:?}", S::DTYPE, D::DTYPE, src.shape(), src.strides());
+    let what = || format!("{isa}: {} -> {}, {:?} {:?}", S::DTYPE, D::DTYPE, src.shape(), src.strides());
+    assert!(same, "{}", what());
+    let how = Parallel::new().threads(2).chunk(src.len() / 3);
+    let shared = src.par_lanecast_with::<D>(&options, &how).expect("it is available");
+    assert!(shared == got && shared.strides() == got.strides(), "{}", what());
+    // Elements are counted in the order of C.
+    let elements: Vec<S> = src.iter().copied().collect();
+    let mut plain = vec![lanecast::convert::<u8, D>(0); elements.len()];
+    match (src.try_lanecast_with::<D>(&options), try_cast_slice_with(&elements, &mut plain, &options)) {
+        (Ok(all), Ok(())) => assert!(all == got && all.strides() == got.strides(), "{}", what()),
+        (there, here) => assert_eq!(there.map(drop), here, "{}", what()),
+    }
 }
 
 fn views<S: Element, D: Element + PartialEq>(isa: Isa) {

@@ -208,6 +208,14 @@ fn check_all(
         assert_eq!(to_view, of_bytes, "{}", what());
         assert!(to_view.is_err() || got == expected, "{}", what());
     };
+    // SAFETY: a view in its buffer.
+    let pointed =
+        unsafe { StridedView::from_ptr(src.as_ptr().wrapping_add(source.offset), shape, &source.strides) };
+    let got = to_view(&mut |out| {
+        let there = caster.cast_strided_checked(&pointed, out).expect("the same views");
+        assert_eq!(there, report, "{}, by a pointer", what());
+    });
+    assert!(got == expected, "{}, by a pointer", what());
     let mut done = Ok(());
     let got = to_view(&mut |out| done = caster.try_cast_strided(&view, out));
     same(done, caster.try_cast(&dense, &mut out, elements), got);

@@ -150,7 +150,11 @@ impl<'a> StridedView<'a> {
     where
         'a: 'b,
     {
-        let place = Place { offset: self.place.offset.wrapping_add_signed(way), ..self.place };
+        let place = match self.place.size {
+            Some(_) => Place { offset: self.place.offset.wrapping_add_signed(way), ..self.place },
+            // (There is no byte 0 that an offset could count from.)
+            None => Place { memory: self.place.memory.wrapping_offset(way), ..self.place },
+        };
         StridedView { place, shape, strides, borrow: PhantomData }
     }
 
