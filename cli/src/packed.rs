@@ -1,6 +1,6 @@
 //! Integers that other packages pack into numbers of 32 bits: compressed-tensors' zero points, and AWQ's and GPTQ's weights.
 
-use super::tile::{Matrices, Tile, read_columns};
+use super::tile::{Matrices, Tile, check_scales, read_columns};
 use crate::checkpoint::{Checkpoint, Tensor};
 use crate::error::{Failure, Result};
 use crate::layout::{Layout, Less, Weight};
@@ -132,6 +132,7 @@ pub(crate) fn columns(
     }
     let size = u64::from(weight.format.scaling.scale_dtype.bits()) / 8;
     read_columns(it, scales, (groups, columns, size), &part(32), lines, scale_buffer)?;
+    check_scales(weight.format.scaling.scale_dtype, scale_buffer, scales)?;
     zero_buffer.clear();
     if let Some(name) = &weight.zero_points {
         let zeros = &it.tensors[name];

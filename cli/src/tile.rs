@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use lanecast::scaled::{Dequantizer, Profile, Quantizer, Requantizer, ScaleLayout, Scaling, TensorScale};
+use lanecast::views::{StridedView, StridedViewMut};
 use lanecast::{Caster, DType, Packing};
 use multiversion::multiversion;
 use safetensors::Dtype;
@@ -23,6 +24,9 @@ const PLAIN: u64 = 1 << 18;
 
 /// By how much tiles that are transposed are larger: each of them reads some columns of all rows.
 const TURNED: u64 = 8;
+
+/// From how many bytes on the columns that a tile has of a row are read alone. Of fewer, whole rows are read, several at once.
+const ALONE: u64 = 1 << 9;
 
 /// The most tiles of a tensor, so that a list of them does not take much memory.
 const MOST_TILES: u64 = 1 << 16;
@@ -200,7 +204,7 @@ fn wrong_cast(error: lanecast::Error) -> Failure {
 }
 
 /// Refuses scales that are NaN, infinite or negative.
-fn check_scales(dtype: DType, bytes: &[u8], scales: &Tensor) -> Result<()> {
+pub(crate) fn check_scales(dtype: DType, bytes: &[u8], scales: &Tensor) -> Result<()> {
     let bad = if dtype == DType::F8E8M0 {
         bytes.contains(&0xFF).then(|| "NaN (FF)".to_owned())
     } else {
@@ -317,7 +321,7 @@ fn read_rows(
     Ok([tile.count as usize, whole.columns as usize])
 }
 
-/// Reads some columns of all rows of a matrix. Columns are counted in units of `each` bytes.
+/// Reads some columns of all rows of a matrix. Columns are counted in units of `size` bytes.
 pub(crate) fn read_columns(
     it: &Checkpoint,
     tensor: &Tensor,
@@ -327,17 +331,24 @@ pub(crate) fn read_columns(
     into: &mut Vec<u8>,
 ) -> Result<()> {
     into.clear();
-    let row = units * size;
-    let some = ((1 << 20) / row.max(1)).max(1);
-    let mut first = 0;
-    while first < rows {
-        let count = some.min(rows - first);
-        let lines = room(lines, (count * row) as usize);
-        it.shards[tensor.shard].read(lines, tensor.offset + (tile.matrix * rows + first) * row)?;
-        for line in lines.chunks_exact(row as usize) {
-            into.extend(&line[(tile.first * size) as usize..((tile.first + tile.count) * size) as usize]);
+    let [row, first, part] = [units, tile.first, tile.count].map(|units| units * size);
+    let at = tensor.offset + tile.matrix * rows * row;
+    if part >= ALONE && part <= row / 2 {
+        for (line, i) in room(into, (rows * part) as usize).chunks_exact_mut(part as usize).zip(0..) {
+            it.shards[tensor.shard].read(line, at + i * row + first)?;
         }
-        first += count;
+        return Ok(());
+    }
+    let some = ((1 << 20) / row.max(1)).max(1);
+    let mut done = 0;
+    while done < rows {
+        let count = some.min(rows - done);
+        let lines = room(lines, (count * row) as usize);
+        it.shards[tensor.shard].read(lines, at + done * row)?;
+        for line in lines.chunks_exact(row as usize) {
+            into.extend(&line[first as usize..(first + part) as usize]);
+        }
+        done += count;
     }
     Ok(())
 }
@@ -368,12 +379,10 @@ fn read_codes(
     lines: &mut Vec<u8>,
     [buffer, scale_buffer, zero_points]: [&mut Vec<u8>; 3],
 ) -> Result<[usize; 2]> {
-    let (weight, _, scales) = parts;
+    let (weight, ..) = parts;
     match weight.layout {
         Layout::Awq | Layout::Gptq => {
-            let shape = packed::columns(it, parts, tile, lines, [buffer, &mut *scale_buffer, zero_points])?;
-            check_scales(weight.format.scaling.scale_dtype, scale_buffer, scales)?;
-            return Ok(shape);
+            return packed::columns(it, parts, tile, lines, [buffer, scale_buffer, zero_points]);
         }
         _ => zero_points.clear(),
     }
@@ -392,28 +401,22 @@ fn some(zero_points: &[u8]) -> Option<&[u8]> {
 }
 
 /// Transposes a matrix whose elements have `each` bytes.
-fn transpose(bytes: &[u8], shape: [usize; 2], each: usize, out: &mut Vec<u8>) {
+fn transpose(bytes: &[u8], [rows, columns]: [usize; 2], each: usize, out: &mut Vec<u8>) -> Result<()> {
+    let dtype = match each {
+        1 => DType::U8,
+        2 => DType::U16,
+        4 => DType::U32,
+        _ => DType::U64,
+    };
     let out = room(out, bytes.len());
-    match each {
-        1 => transpose_elements::<1>(bytes, shape, out),
-        2 => transpose_elements::<2>(bytes, shape, out),
-        4 => transpose_elements::<4>(bytes, shape, out),
-        _ => transpose_elements::<8>(bytes, shape, out),
-    }
-}
-
-/// The same, some rows at a time, so that both sides stay in a cache.
-fn transpose_elements<const EACH: usize>(bytes: &[u8], [rows, columns]: [usize; 2], out: &mut [u8]) {
-    const ROWS: usize = 32;
-    let (from, to) = (bytes.as_chunks::<EACH>().0, out.as_chunks_mut::<EACH>().0);
-    for first in (0..rows).step_by(ROWS) {
-        let some = ROWS.min(rows - first);
-        let from = &from[first * columns..(first + some) * columns];
-        for column in 0..columns {
-            let to = &mut to[column * rows + first..][..some];
-            to.iter_mut().zip(from[column..].iter().step_by(columns)).for_each(|(to, from)| *to = *from);
-        }
-    }
+    let (shape, each) = ([columns, rows], each as isize);
+    let (src, dst) = ([each, columns as isize * each], [rows as isize * each, each]);
+    Caster::new(dtype, dtype, &dtypes::options())
+        .and_then(|copier| {
+            let to = &mut StridedViewMut::new(out, 0, &shape, &dst);
+            copier.cast_strided(&StridedView::new(bytes, 0, &shape, &src), to)
+        })
+        .map_err(wrong_cast)
 }
 
 /// The shape that the values of a source have without quantisation, and the rows of a block in that.
@@ -461,7 +464,7 @@ pub(crate) fn values(
             let d = Dequantizer::new(format.elem, to, &format.scaling, &options).map_err(wrong)?;
             d.dequantize(src, &shape, src_scales, some(zero_points), &mut out).map_err(wrong)?;
             if weight.transposed {
-                transpose(&out, shape, each, dst);
+                transpose(&out, shape, each, dst)?;
                 let n = out.len();
                 out.copy_from_slice(&dst[..n]);
             }
@@ -703,7 +706,7 @@ fn dequantise<'a>(
         // The index of the loss is one in the tile; this is that among all codes.
         let (row, column) = (loss.at / shape[1] as u64, loss.at % shape[1] as u64);
         loss.at = (tile.matrix * whole.rows + row) * whole.columns + tile.first * 32 + column;
-        transpose(dst, shape, bits(to) as usize / 8, turned);
+        transpose(dst, shape, bits(to) as usize / 8, turned)?;
         let at = (tile.matrix * whole.columns + tile.first * 32) * whole.rows * bits(to) / 8;
         let n = dst.len();
         Ok((loss, Main::write(place + at, turned, n, write)?))
@@ -825,7 +828,7 @@ impl<'a> Quantising<'a> {
         if self.target.transposed {
             let size = bits(from) / 8;
             read_columns(it, tensor, (self.whole.columns, self.whole.rows, size), self.tile, rows, src)?;
-            transpose(src, [self.part[1], self.part[0]], size as usize, turned);
+            transpose(src, [self.part[1], self.part[0]], size as usize, turned)?;
             let n = src.len();
             src.copy_from_slice(&turned[..n]);
         } else {
@@ -1033,4 +1036,41 @@ fn quantise<'a>(
     target.format.unbias(dst);
     let (at, n) = (this.first() * bits(target.format.elem) / 8, dst.len());
     Ok((loss, Main::write(job.outs[0].offset + at, main, n, write)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Columns are the same, however few of a row they are: read alone, or with whole rows.
+    #[test]
+    fn columns_are_read_alone_or_with_their_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.safetensors");
+        // Two matrices of some rows.
+        let (matrices, rows, row) = (2, 37, 4096);
+        let bytes: Vec<u8> = (0..matrices * rows * row).map(|i: usize| (i * 31 + i / 251) as u8).collect();
+        let shape = vec![matrices, rows, row];
+        let tensor = safetensors::tensor::TensorView::new(Dtype::U8, shape, &bytes).unwrap();
+        std::fs::write(&path, safetensors::serialize([("a", tensor)], None).unwrap()).unwrap();
+        let it = Checkpoint::open(&path).unwrap();
+        let (mut lines, mut into) = (Vec::new(), vec![7; 10]);
+        for size in [1, 4] {
+            let units = row as u64 / size;
+            for [first, count] in
+                [[0, units], [0, units / 2], [units / 4, 512 / size], [25, 511 / size], [units - 300, 300]]
+            {
+                for matrix in 0..matrices {
+                    let tile = Tile { job: 0, matrix: matrix as u64, first, count };
+                    let shape = (rows as u64, units, size);
+                    read_columns(&it, &it.tensors["a"], shape, &tile, &mut lines, &mut into).unwrap();
+                    let columns = (first * size) as usize..((first + count) * size) as usize;
+                    let matrix = &bytes[matrix * rows * row..][..rows * row];
+                    let expected: Vec<u8> =
+                        matrix.chunks(row).flat_map(|row| &row[columns.clone()]).copied().collect();
+                    assert!(into == expected, "{count} columns of {size} bytes from {first} on");
+                }
+            }
+        }
+    }
 }
