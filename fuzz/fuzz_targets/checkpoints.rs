@@ -9,6 +9,11 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 
 static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
+    extern "C" fn remove() {
+        _ = std::fs::remove_dir_all(&*PLACE);
+    }
+    // SAFETY: a function of no arguments, which is called when the process exits, as it does when its time is over.
+    unsafe { libc::atexit(remove) };
     let memory = PathBuf::from("/dev/shm");
     let place = if memory.is_dir() { memory } else { std::env::temp_dir() };
     place.join(format!("lanecast-fuzz-{}", std::process::id()))
