@@ -183,6 +183,19 @@ macro_rules! int_newtypes {
         }
 
         impl $name {
+            /// The integer of a value. None if that is out of range, where a cast would wrap.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::new(", $value, ").map(|x| x.to_bits()), Some(", $example, "));")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::new(100), None);")]
+            /// ```
+            #[inline]
+            pub const fn new(value: $primitive) -> Option<Self> {
+                let new = Self::from_bits(value as u8);
+                if new.value() == value { Some(new) } else { None }
+            }
+
             /// The value.
             ///
             /// ```
