@@ -17,7 +17,7 @@ use crate::args::{Cast, Rounding, ScaleOf, Switch};
 use crate::convert::{check_parent, is_interrupted, listen};
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result, on};
-use crate::live::temporary;
+use crate::live::{remove_abandoned, temporary};
 use crate::out::{self, bytes, count};
 use crate::source::{self, Source, file_name};
 
@@ -614,6 +614,9 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
     let from = open(args)?;
     check_targets(args, &scale_to)?;
     listen();
+    for path in [&args.dst, &scale_to].into_iter().filter(|path| !is_pipe(path)) {
+        remove_abandoned(parent(path), &file_name(path));
+    }
     let packing = if is_npy(&args.dst) { Packing::OnePerByte } else { Packing::LowFirst };
     let mut writing = Writing {
         args,

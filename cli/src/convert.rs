@@ -20,7 +20,7 @@ use crate::error::{Failure, Kind, Result, on};
 use crate::header::byte_len;
 use crate::inspect::from_option;
 use crate::layout;
-use crate::live::{Live, temporary};
+use crate::live::{Live, remove_abandoned, temporary};
 use crate::lock;
 use crate::loss::{Losses, Sum, Worst, place};
 use crate::out::{self, bytes, count, number};
@@ -747,7 +747,9 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         (args.dst.clone(), None, prepare(args, &it, &plan, goes_on)?)
     } else {
         let parent = args.dst.parent().filter(|parent| !parent.as_os_str().is_empty());
-        (parent.unwrap_or(Path::new(".")).to_owned(), Some(args.dst.clone()), Vec::new())
+        let parent = parent.unwrap_or(Path::new("."));
+        remove_abandoned(parent, &file_name(&args.dst));
+        (parent.to_owned(), Some(args.dst.clone()), Vec::new())
     };
     let shards: Vec<usize> = mine(&plan, args.rank.unwrap_or(0), args.of.unwrap_or(1))
         .into_iter()

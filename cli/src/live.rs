@@ -1,7 +1,7 @@
 //! A file of the result while it is being written: under a temporary name, hashed from its beginning, and read back for verification.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
@@ -284,7 +284,29 @@ impl Live {
     }
 }
 
+/// A file that is removed unless it gets its name. On Unix it is locked, so that others see that somebody writes it.
 pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
     let (prefix, mut builder) = (format!(".{name}."), Builder::new());
-    system::shared(builder.prefix(&prefix).suffix(".tmp")).tempfile_in(dir).map_err(on(dir))
+    let temp = system::shared(builder.prefix(&prefix).suffix(".tmp")).tempfile_in(dir).map_err(on(dir))?;
+    // (Not every file system has locks: `remove_abandoned` leaves what it cannot lock. Windows keeps others from reading what is locked.)
+    if cfg!(unix) {
+        _ = temp.as_file().try_lock();
+    }
+    Ok(temp)
+}
+
+/// Removes the temporary files of this name that runs have left that were killed, where they are locked by those who write them.
+pub(crate) fn remove_abandoned(dir: &Path, name: &str) {
+    let prefix = format!(".{name}.");
+    let entries = if cfg!(unix) { fs::read_dir(dir).ok() } else { None };
+    for entry in entries.into_iter().flatten().flatten() {
+        let is_ours = |found: &str| found.starts_with(&prefix) && found.ends_with(".tmp");
+        if entry.file_name().to_str().is_some_and(is_ours)
+            && let Ok(file) = File::options().write(true).open(entry.path())
+            && file.try_lock().is_ok()
+        {
+            // (What cannot be removed does no harm.)
+            _ = fs::remove_file(entry.path());
+        }
+    }
 }

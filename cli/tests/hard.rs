@@ -316,3 +316,27 @@ fn ctrl_c_ends_a_pipe_that_waits() {
     assert!(listing(dir.path()).is_empty());
     drop(stdin);
 }
+
+/// What a killed run has left of a single file goes with the next run to that file. What another run writes now, or what belongs to another
+/// file, stays.
+#[test]
+#[cfg(unix)]
+fn abandoned_files_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = vec![("a".to_owned(), Dtype::BF16, vec![4], bf16s(&[1.0; 4]))];
+    write(&dir.path().join("in.safetensors"), &tensors, None);
+    fs::write(dir.path().join("in.bin"), [0; 8]).unwrap();
+    for (command, to) in [
+        ("convert in.safetensors out.safetensors --to f16 --force --quiet", "out.safetensors"),
+        ("cast in.bin out.bin --from bf16 --to f16 --force", "out.bin"),
+    ] {
+        let [abandoned, written, other] =
+            [format!(".{to}.aB3xyZ.tmp"), format!(".{to}.Zb4xyZ.tmp"), ".another.aB3xyZ.tmp".to_owned()];
+        let [_, lock, _] =
+            [&abandoned, &written, &other].map(|name| File::create(dir.path().join(name)).unwrap());
+        lock.try_lock().unwrap();
+        ok(dir.path(), command);
+        let there = [abandoned, written, other].map(|name| dir.path().join(name).exists());
+        assert_eq!(there, [false, true, true], "{command}");
+    }
+}
