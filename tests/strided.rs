@@ -649,6 +649,16 @@ fn pointers(isa: Isa) {
     // SAFETY: as above.
     let error = unsafe { same.cast_strided_raw(first, &[80, 2], first.add(38), &[80, 2], &[30, 20]) };
     assert_eq!(error, Err(Error::Overlap));
+    // Backwards, and checked box by box: one does not begin behind the first element.
+    let narrows = self::caster(isa, DType::U16, DType::U8);
+    let (numbers, shape) = ([7u16; 20_000], [20_000]);
+    let mut out = vec![CANARY; 20_000];
+    // SAFETY: the elements of the array.
+    let from = unsafe { StridedView::from_ptr(numbers.as_ptr().add(19_999).cast(), &shape, &[-2]) };
+    let mut to = StridedViewMut::new(&mut out, 0, &shape, &[1]);
+    assert!(narrows.cast_strided_checked(&from, &mut to).unwrap().is_exact());
+    narrows.same_value_strided(&from, &mut to).unwrap();
+    assert!(out == [7; 20_000]);
     let first = records.as_mut_ptr();
     // Nothing is touched at these addresses.
     let nowhere = core::ptr::without_provenance_mut::<u8>(usize::MAX - 3);
