@@ -7,6 +7,7 @@ use core::ops::ControlFlow;
 use std::sync::Mutex;
 
 use bridge::{Suite, bytes};
+use lanecast::checked::CastReport;
 use lanecast::parallel::{Parallel, Progress};
 use lanecast::views::{StridedView, StridedViewMut};
 use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, Rounding, Side};
@@ -532,6 +533,11 @@ fn outside(isa: Isa) {
     let nothing = caster(isa, DType::U8, DType::U16)
         .cast_strided(&none, &mut StridedViewMut::new(&mut [], 7, &[0, 7], &[0, 0]));
     assert_eq!(nothing, Ok(()));
+    let shape = [usize::MAX, 2, 0];
+    let none = StridedView::new(&[], 0, &shape, &[1, 1, 1]);
+    let report = caster(isa, DType::U16, DType::U8)
+        .cast_strided_checked(&none, &mut StridedViewMut::new(&mut [], 0, &shape, &[1, 1, 1]));
+    assert_eq!(report, Ok(CastReport::default()));
 }
 
 fn wrong_views(isa: Isa) {

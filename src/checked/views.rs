@@ -91,11 +91,10 @@ impl Caster {
         dst: &mut StridedViewMut<'_>,
         stops: Option<Stop>,
     ) -> Result<CastReport, Error> {
-        self.check_strided(src, dst)?;
+        let elements = self.check_strided(src, dst)?;
         let marks = || Marks { counts: stops.is_none(), stops, ..Marks::default() };
         let rooms = Rooms::default();
         rooms.fill(self)?;
-        let elements = src.shape().iter().product();
         let check = Check::new(self, elements, marks().counts_inexact(), &rooms);
         let mut report = CastReport { elements, ..CastReport::default() };
         if elements > 0 && !check.finds_nothing() {

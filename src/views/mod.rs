@@ -314,9 +314,18 @@ impl Caster {
         })
     }
 
-    /// The errors of [`Caster::cast_strided`], without casting.
-    pub(crate) fn check_strided(&self, src: &StridedView<'_>, dst: &StridedViewMut<'_>) -> Result<(), Error> {
-        self.with_walk_of(src, dst, |_| Ok(()))
+    /// The errors of [`Caster::cast_strided`], without casting, and else how many elements there are.
+    pub(crate) fn check_strided(
+        &self,
+        src: &StridedView<'_>,
+        dst: &StridedViewMut<'_>,
+    ) -> Result<usize, Error> {
+        let mut elements = 0;
+        self.with_walk_of(src, dst, |walk| {
+            elements = walk.elements;
+            Ok(())
+        })?;
+        Ok(elements)
     }
 
     /// Checks a pair of views, and calls `then` with their normal form, unless they have no elements.
