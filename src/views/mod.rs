@@ -174,6 +174,10 @@ impl<'a> StridedView<'a> {
     pub(crate) fn dense(&self, strides: &[isize], bytes: usize) -> Option<&'a [u8]> {
         let end = self.place.offset.checked_add(bytes)?;
         let is_there = self.strides == strides && self.place.size.is_none_or(|size| end <= size);
+        if is_there && bytes == 0 {
+            // (It may lie anywhere, also where no slice may.)
+            return Some(&[]);
+        }
         // SAFETY: with these strides they are all elements, which lie in the buffer, or in memory by a promise.
         is_there.then(|| unsafe { self.bytes_at(0, bytes) })
     }

@@ -271,6 +271,13 @@ fn views(isa: Isa) {
         assert_eq!(error.to_string(), text);
         assert!(few == [0xC5; 10] && found.iter().all(|byte| *byte == 0xC5));
     }
+    // Without elements a pointer may be null.
+    let q =
+        Quantizer::new(DType::F32, DType::I8, &Scaling::per_tensor(DType::F32), &CastOptions::new()).unwrap();
+    // SAFETY: there are no elements.
+    let from = unsafe { StridedView::from_ptr(core::ptr::null(), &[2, 0], &[0, 4]) };
+    let mut view = StridedViewMut::new(&mut [], 0, &[2, 0], &[0, 1]);
+    q.quantize_strided_with(&from, &[], None, &mut view, &Parallel::new()).expect("views");
 }
 
 /// No byte outside of the buffers is touched: they end where a page does that faults, and begin where one has ended.
