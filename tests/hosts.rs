@@ -762,6 +762,7 @@ mod hosts {
     /// The bytes of the stack that casts, casts in place and checked casts may take, the first one of a pair, which makes its table, too.
     const CASTS: usize = 12 << 10;
     const STRIDED: usize = 20 << 10;
+    const STRIDED_CHECKED: usize = 28 << 10;
     const SCALED: usize = 40 << 10;
     const RECORDS: usize = 80 << 10;
     const SYSTEMS: usize = 24 << 10;
@@ -819,11 +820,41 @@ mod hosts {
 
     fn stacks_of_views() {
         let (src, mut dst) = (bytes(1 << 18), vec![0; 1 << 18]);
-        let mut strided = Peak::NONE;
+        let [mut strided, mut sliced, mut checked] = [Peak::NONE; 3];
         for (from, to) in pairs() {
             strided.of((from, to), || views(from, to, &src, &mut dst));
+            // Rows, boxes along the memory of the source and then in row-major order, and more dimensions than there usually are.
+            let single = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+            let [s, d] = [from, to].map(|dtype| dtype.itemsize() as isize);
+            let halves: [isize; 8] = std::array::from_fn(|i| 1 << i);
+            let views: [(&[usize], &[isize], &[isize]); 3] = [
+                (&[5000], &[s], &[d]),
+                (&[60, 50], &[s, 60 * s], &[50 * d, d]),
+                (&[2; 8], &halves.map(|n| 2 * n * s), &halves.map(|n| 3 * n * d)),
+            ];
+            for (options, (shape, src_strides, dst_strides)) in
+                [single, single.stochastic(7, 0)].into_iter().flat_map(|one| views.map(|view| (one, view)))
+            {
+                sliced.of((from, to), || {
+                    let caster = Caster::new(from, to, &options).expect("it is available");
+                    let from = StridedView::new(&src, 0, shape, src_strides);
+                    let mut to = StridedViewMut::new(&mut dst, 0, shape, dst_strides);
+                    let how = Parallel::new().threads(1).chunk(1000);
+                    caster.par_cast_strided_with(&from, &mut to, &how).expect("inside");
+                });
+                checked.of((from, to), || {
+                    let caster = Caster::new(from, to, &options).expect("it is available");
+                    let from = StridedView::new(&src, 0, shape, src_strides);
+                    let mut to = StridedViewMut::new(&mut dst, 0, shape, dst_strides);
+                    let _ = caster.cast_strided_checked(&from, &mut to).expect("inside");
+                    _ = caster.try_cast_strided(&from, &mut to);
+                    _ = caster.same_value_strided(&from, &mut to);
+                });
+            }
         }
         strided.at_most("a strided cast", STRIDED);
+        sliced.at_most("a strided cast in slices", STRIDED);
+        checked.at_most("a checked strided cast", STRIDED_CHECKED);
     }
 
     /// Of records in records as deep as they may be, some of them arrays, whose elements do not lie behind each other.
