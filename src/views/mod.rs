@@ -130,8 +130,8 @@ impl<'a> StridedView<'a> {
     ///
     /// # Safety
     ///
-    /// During each cast of the view every element is readable, and nobody writes it. (A cast refuses a source and a destination that
-    /// overlap.)
+    /// During each cast of the view every element is readable and initialised, and nobody else writes it. (A cast refuses a source and a
+    /// destination that overlap; a scaled one has read the source when it writes.)
     #[allow(unsafe_code, reason = "memory that no borrow can describe")]
     pub const unsafe fn from_ptr(first: *const u8, shape: &'a [usize], strides: &'a [isize]) -> Self {
         Self { place: Place { memory: first, size: None, offset: 0 }, shape, strides, borrow: PhantomData }
@@ -266,8 +266,7 @@ impl<'a> StridedViewMut<'a> {
     ///
     /// # Safety
     ///
-    /// During each cast to the view every element is writable, and nobody else touches it. (A cast refuses a source and a destination that
-    /// overlap.)
+    /// During each cast to the view every element is writable, and nobody else touches it. (Overlapping views: as there.)
     #[allow(unsafe_code, reason = "memory that no borrow can describe")]
     pub const unsafe fn from_ptr(first: *mut u8, shape: &'a [usize], strides: &'a [isize]) -> Self {
         Self { place: Place { memory: first, size: None, offset: 0 }, shape, strides, borrow: PhantomData }
@@ -373,8 +372,8 @@ impl Caster {
     ///
     /// # Safety
     ///
-    /// Every source element is readable, every destination element writable, and during the call nobody else writes
-    /// the former or touches the latter.
+    /// Every source element is readable and initialised, every destination element writable, and during the call
+    /// nobody else writes the former or touches the latter.
     ///
     /// # Errors
     ///
