@@ -98,25 +98,26 @@ impl Caster {
         let check = Check::new(self, elements, marks().counts_inexact(), &rooms);
         let mut report = CastReport { elements, ..CastReport::default() };
         if elements > 0 && !check.finds_nothing() {
-            // Along the memory of the source; and if something is lost, in row-major order to what is lost first.
-            let is_stochastic = self.route().is_stochastic;
-            let mut boxes = self.boxes(src, is_stochastic);
+            // Along the memory of the source.
+            let mut boxes = self.boxes(src, self.route().is_stochastic);
             let found = self.look_at(src, &mut boxes, (&check, &rooms), marks(), &|_| false);
-            let is_first = |report: &CastReport| {
-                let found = found.as_ref().ok();
-                found.is_some_and(|found| {
-                    let both = [(found.first, report.first), (found.first_inexact, report.first_inexact)];
-                    both.iter().all(|(there, here)| here.is_some() || there.is_none())
-                })
+            let is_settled = match &found {
+                _ if boxes.are_ordered() => true,
+                Ok(found) => found.first.is_none() && found.first_inexact.is_none(),
+                Err(error) => !matches!(error, Error::Lossy(_)),
             };
-            let loses = !is_first(&CastReport::default());
-            if loses && !boxes.are_ordered() {
-                let first =
-                    self.look_at(src, &mut self.boxes(src, true), (&check, &rooms), marks(), &is_first)?;
-                report = CastReport { first: first.first, first_inexact: first.first_inexact, ..found? };
+            report = if is_settled {
+                found?
             } else {
-                report = found?;
-            }
+                // In row-major order, to what is lost first.
+                let has_first =
+                    |report: &CastReport| [report.first, report.first_inexact].map(|i| i.is_some());
+                let both = found.as_ref().map_or([true; 2], has_first);
+                let is_enough = |report: &CastReport| has_first(report) == both;
+                let mut boxes = self.boxes(src, true);
+                let first = self.look_at(src, &mut boxes, (&check, &rooms), marks(), &is_enough)?;
+                CastReport { first: first.first, first_inexact: first.first_inexact, ..found? }
+            };
         }
         self.cast_strided(src, dst)?;
         Ok(report)
