@@ -83,15 +83,20 @@ impl Place {
         self.memory.wrapping_add(self.offset)
     }
 
-    /// The addresses that elements reach, if they lie in the buffer, or in memory that there can be.
-    fn hull(self, side: Side, dtype: DType, reach: Reach, elements: usize) -> Result<[i128; 2], Error> {
+    /// Checks that elements which reach so far lie in the buffer, if there is one.
+    fn check(self, side: Side, reach: Reach) -> Result<(), Error> {
         let (first, end) = reach.from(self.offset);
         match self.size {
             Some(given) if first < 0 || end > given as i128 => {
-                return Err(Error::ViewBounds { side, first, end, given });
+                Err(Error::ViewBounds { side, first, end, given })
             }
-            _ => {}
+            _ => Ok(()),
         }
+    }
+
+    /// The addresses that elements reach, if there can be memory there.
+    fn hull(self, side: Side, dtype: DType, reach: Reach, elements: usize) -> Result<[i128; 2], Error> {
+        let (first, end) = reach.from(self.offset);
         let [first, end] = [first, end].map(|byte| byte.saturating_add(self.memory.addr() as i128));
         let is_there = first >= 0 && end <= isize::MAX as i128 * 2 && end - first <= isize::MAX as i128;
         if is_there { Ok([first, end]) } else { Err(Error::SizeOverflow { side, dtype, elements }) }
@@ -339,16 +344,17 @@ impl Caster {
         then: impl FnOnce(&Walk<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         same_shape(src.shape, dst.shape)?;
-        self.with_walk(src.shape, src.strides, dst.strides, |walk| {
+        let strides = [src.strides, dst.strides];
+        self.with_walk(src.shape, strides[0], strides[1], |walk| {
             let [from, to] = [src.place, dst.place];
-            let [start, end] = from.hull(Side::Source, self.from(), walk.src_reach, walk.elements)?;
-            let [dst_start, dst_end] =
-                to.hull(Side::Destination, self.to(), walk.dst_reach, walk.elements)?;
-            // (Of two buffers one is borrowed, and the other mutably.)
-            let may_meet = from.size.is_none() || to.size.is_none();
-            if may_meet && start < dst_end && dst_start < end {
+            from.check(Side::Source, walk.src_reach)?;
+            to.check(Side::Destination, walk.dst_reach)?;
+            // (Of two buffers one is borrowed, and the other mutably: they do not overlap.)
+            if from.size.is_none() || to.size.is_none() {
+                let [start, end] = from.hull(Side::Source, self.from(), walk.src_reach, walk.elements)?;
+                let dst = to.hull(Side::Destination, self.to(), walk.dst_reach, walk.elements)?;
                 let distance = to.first().addr() as i128 - from.first().addr() as i128;
-                if meet(src.shape, [src.strides, dst.strides], distance, walk.sizes) {
+                if start < dst[1] && dst[0] < end && meet(src.shape, strides, distance, walk.sizes) {
                     return Err(Error::Overlap);
                 }
             }
