@@ -1,4 +1,5 @@
-//! Views: casts of elements that lie strides apart, by [`Caster::cast_strided`].
+//! Views: casts of elements that lie strides apart, by [`Caster::cast_strided`]; on threads by [`par_cast_strided_with`], checked by
+//! [`cast_strided_checked`], [`try_cast_strided`] and [`same_value_strided`].
 //!
 //! ```
 //! use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
@@ -12,6 +13,11 @@
 //! assert_eq!(dst, [1u16, 4, 2, 5, 3, 6].map(u16::to_ne_bytes).concat()[..]);
 //! # Ok::<(), lanecast::Error>(())
 //! ```
+//!
+//! [`par_cast_strided_with`]: Caster::par_cast_strided_with
+//! [`cast_strided_checked`]: Caster::cast_strided_checked
+//! [`try_cast_strided`]: Caster::try_cast_strided
+//! [`same_value_strided`]: Caster::same_value_strided
 
 mod overlap;
 mod parallel;
