@@ -22,7 +22,7 @@ use core::ops::{ControlFlow, Range};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::cast::Caster;
-use crate::error::Error;
+use crate::error::{Error, Lossy};
 use crate::formats::isa::Isa;
 use crate::formats::route::Layout;
 use crate::kernels::memory::Destination;
@@ -310,7 +310,7 @@ impl Caster {
         n: usize,
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
-        run(self, src, dst.into(), n, how)
+        run(self, src, dst.into(), n, how, &cast)
     }
 
     /// The same to memory that need not be initialised, and returns it initialised.
@@ -336,7 +336,7 @@ impl Caster {
         how: &Parallel<'_>,
     ) -> Result<&'a mut [u8], Error> {
         let mut dst = Destination::from(dst);
-        run(self, src, dst.reborrow(), n, how)?;
+        run(self, src, dst.reborrow(), n, how, &cast)?;
         #[allow(unsafe_code, reason = "the chunks are the whole")]
         // SAFETY: `run` has cast all of its elements, which together have every byte of the destination: each
         // chunk's was initialised by `Caster::fill`, and the chunks were split off it one after the other.
@@ -373,25 +373,35 @@ pub(crate) fn serial_below(isa: Isa) -> usize {
     if isa == Isa::Scalar { SERIAL_BELOW_SCALAR } else { SERIAL_BELOW }
 }
 
-/// Casts all elements, or says why not.
-fn run(
+/// What is done with a chunk: its caster, bytes, number of elements, and how many come before it. Of an [`Error::Lossy`] the index counts
+/// those, too.
+pub(crate) type Work<'a> =
+    dyn Fn(&Caster, &[u8], Destination<'_, u8>, usize, usize) -> Result<(), Error> + Sync + 'a;
+
+fn cast(caster: &Caster, src: &[u8], dst: Destination<'_, u8>, n: usize, _: usize) -> Result<(), Error> {
+    caster.fill(src, dst, n).map(drop)
+}
+
+/// Does this with all chunks, or says why not: the first element that is lost, if any is.
+pub(crate) fn run(
     caster: &Caster,
     src: &[u8],
     dst: Destination<'_, u8>,
     n: usize,
     how: &Parallel<'_>,
+    work: &Work<'_>,
 ) -> Result<(), Error> {
     caster.check(src.len(), dst.size(), n)?;
     // (Slices have at most `isize::MAX` bytes: the sum cannot overflow.)
     let traffic = src.len().saturating_add(dst.size());
     let (is_small, most) = how.share(serial_below(caster.isa()), traffic);
     if is_small && how.progress.is_none() {
-        return caster.fill(src, dst, n).map(drop);
+        return work(caster, src, dst, n, 0);
     }
     let lengths = Lengths::new(caster.layouts(), how.chunk, most, traffic, dst.as_mut_ptr().addr(), n);
     let chunks = lengths.chunks();
     let workers = most.min(chunks);
-    let job = Job::new(caster, src, dst, lengths, workers, how);
+    let job = Job::new(caster, src, dst, lengths, workers, how, work);
     if let Some(host) = how.host.filter(|_| chunks > 1 && !is_small) {
         // Consecutive tasks take chunks from the same part. Once that is empty, they take chunks of other parts.
         let each = chunks.div_ceil(workers);
@@ -548,10 +558,13 @@ impl Part<'_> {
 /// A cast that several threads do together.
 struct Job<'a> {
     caster: Caster,
+    work: &'a Work<'a>,
     progress: Option<&'a (dyn Fn(Progress) -> ControlFlow<()> + Sync)>,
     lengths: Lengths,
     done: AtomicUsize,
     stopped: AtomicBool,
+    /// The first element that is known to be lost: chunks behind it are left out. `usize::MAX` if there is none.
+    lost: AtomicUsize,
     rest: Lock<Rest<'a>>,
 }
 
@@ -588,13 +601,16 @@ impl<'a> Job<'a> {
         lengths: Lengths,
         workers: usize,
         how: &Parallel<'a>,
+        work: &'a Work<'a>,
     ) -> Self {
         let job = Self {
             caster: caster.part_of(lengths.total),
+            work,
             progress: how.progress,
             lengths,
             done: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
+            lost: AtomicUsize::new(usize::MAX),
             rest: Lock::new(Rest { first: Part::none(), others: Vec::new(), error: None }),
         };
         let chunks = lengths.chunks();
@@ -651,15 +667,16 @@ impl<'a> Job<'a> {
         Some(taken)
     }
 
-    /// Takes and casts a chunk. False if there was none, or an error.
+    /// Takes and casts a chunk. False if there was none, or an error that ends the work.
     fn step(&self, worker: usize) -> bool {
         let Some(Part { chunks, src, dst }) = self.take(worker) else { return false };
         let first = self.lengths.before(chunks.start);
         let n = self.lengths.before(chunks.end) - first;
-        if let Err(error) = self.caster.at(first).fill(src, dst, n) {
-            self.rest.lock().error = Some(error);
-            self.stopped.store(true, Ordering::Relaxed);
-            return false;
+        if first > self.lost.load(Ordering::Relaxed) {
+            return true;
+        }
+        if let Err(error) = (self.work)(&self.caster.at(first), src, dst, n, first) {
+            return self.fail(error);
         }
         // (The bytes become visible to the caller when it joins the threads, or when the host does.)
         let done = self.done.fetch_add(n, Ordering::AcqRel) + n;
@@ -667,6 +684,22 @@ impl<'a> Job<'a> {
             && progress(Progress { done, total: self.lengths.total }).is_break()
         {
             self.stopped.store(true, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Keeps an error. Does the work go on? It does before an element that is lost, of which there may be an earlier one.
+    #[cold]
+    fn fail(&self, error: Error) -> bool {
+        let mut rest = self.rest.lock();
+        let Error::Lossy(Lossy { index, .. }) = error else {
+            rest.error = Some(error);
+            self.stopped.store(true, Ordering::Relaxed);
+            return false;
+        };
+        if index < self.lost.load(Ordering::Relaxed) && !self.stopped.load(Ordering::Relaxed) {
+            rest.error = Some(error);
+            self.lost.store(index, Ordering::Relaxed);
         }
         true
     }

@@ -7,9 +7,11 @@ mod bridge;
 mod list;
 
 use core::mem::MaybeUninit;
+use core::ops::ControlFlow;
 
 use bridge::{Suite, bytes_of, every_mode, share, step, type_of};
 use lanecast::checked::{CastReport, Loss, Validity};
+use lanecast::parallel::{Parallel, Progress};
 use lanecast::{ByteOrder, CastOptions, Caster, DType, Error, Isa, Packing};
 use lanecast_oracle as oracle;
 
@@ -27,6 +29,7 @@ fn main() {
     suite.test("a single loss anywhere", anywhere);
     suite.test("float64 cut beside what is lost", cut);
     suite.test("one kind of loss alone", alone);
+    suite.test("on several threads", on_threads);
     suite.test("sizes are checked before anything is written", sizes);
     suite.run().exit();
 }
@@ -124,7 +127,64 @@ fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
         let got = caster.cast_checked(&src, &mut dst, codes.len()).unwrap();
         assert_eq!(got, report(&classes), "{isa}: {from} -> {to}, {mode:?}");
         assert!(dst == expected, "{isa}: {from} -> {to}, {mode:?}: not as the unchecked cast");
+        if mode == default {
+            assert_eq!(caster.report(&src, codes.len()), Ok(got), "{isa}: {from} -> {to}");
+        }
     }
+}
+
+/// The checked casts of several threads say what those of one say, and so does the report without a cast.
+fn others(caster: &Caster, src: &[u8], n: usize, what: &str) {
+    let size = caster.destination_bytes(n).unwrap();
+    let [mut one, mut dst] = [vec![0xA5; size], vec![0x5A; size]];
+    let report = caster.cast_checked(src, &mut one, n).unwrap();
+    assert_eq!(caster.report(src, n), Ok(report), "{what}");
+    let [mut lost, mut changed] = [one.clone(), one.clone()];
+    let lost = caster.try_cast(src, &mut lost, n);
+    let changed = caster.same_value(src, &mut changed, n);
+    for chunk in [64, 700] {
+        let how = Parallel::new().chunk(chunk);
+        let on_threads = caster.par_cast_checked_with(src, &mut dst, n, &how);
+        assert_eq!(on_threads, Ok(report), "{what}, chunks of {chunk}");
+        assert!(dst == one, "{what}, chunks of {chunk}");
+        for (on_threads, alone) in [
+            (caster.par_try_cast_with(src, &mut dst, n, &how), &lost),
+            (caster.par_same_value_with(src, &mut dst, n, &how), &changed),
+        ] {
+            assert_eq!(&on_threads, alone, "{what}, chunks of {chunk}");
+            assert!(on_threads.is_err() || dst == one, "{what}, chunks of {chunk}");
+        }
+    }
+}
+
+/// Losses in several chunks: the first is the error, whichever thread is first. What stops the work is heard of.
+fn on_threads(isa: Isa) {
+    const N: usize = 100_000;
+    let caster = Caster::new(DType::I16, DType::U8, &CastOptions::new().isa(isa)).unwrap();
+    let mut next = bridge::words();
+    for round in 0..20 {
+        let mut codes = vec![7i16; N];
+        for _ in 0..round {
+            codes[next() as usize % N] = -1;
+        }
+        let src: Vec<u8> = codes.iter().flat_map(|code| code.to_ne_bytes()).collect();
+        others(&caster, &src, N, &format!("{isa}: {round} losses"));
+    }
+    // Random words continue from chunk to chunk.
+    for from in [DType::F32, DType::C64] {
+        let options = CastOptions::new().isa(isa).stochastic(7, 99);
+        let caster = Caster::new(from, DType::F8E4M3FN, &options).unwrap();
+        others(&caster, &bytes_of(from, &codes(from, 5000)), 5000, &format!("{isa}: {from}, stochastic"));
+    }
+    let (src, mut dst) = (vec![1; 2 * N], vec![0; N]);
+    let stop = |_: Progress| ControlFlow::Break(());
+    let how = Parallel::new().threads(1).chunk(500).progress(&stop);
+    let stopped = caster.par_cast_checked_with(&src, &mut dst, N, &how);
+    assert_eq!(stopped, Err(Error::Cancelled { done: 500, elements: N }));
+    let wrong = caster.par_try_cast_with(&src, &mut dst, N + 1, &how);
+    assert!(matches!(wrong, Err(Error::BufferSize { needed: 200_002, .. })), "{wrong:?}");
+    let wrong = caster.report(&src, N - 1);
+    assert!(matches!(wrong, Err(Error::BufferSize { needed: 199_998, .. })), "{wrong:?}");
 }
 
 /// Compares what checked casts of a block give: `cast_checked`; if `all`, the others, too.
@@ -252,6 +312,9 @@ fn layouts(isa: Isa, from: DType) {
                 let mut expected = vec![0; dst.len()];
                 caster.cast(&laid, &mut expected, 300).unwrap();
                 assert!(dst == expected, "{what}");
+                if orders == (Little, Big) {
+                    others(&caster, &laid, 300, &what);
+                }
 
                 let mut valid = vec![0; 300usize.div_ceil(8)];
                 caster.cast_validity(&laid, None, &mut dst, &mut valid, 300).unwrap();
@@ -346,6 +409,9 @@ fn lengths(isa: Isa, from: DType) {
             let (mut dst, mut valid) = (vec![0xA5; bridge::size(to, n)], vec![0xA5; n.div_ceil(8)]);
             let got = caster.cast_checked(src, &mut dst, n).unwrap();
             assert_eq!(got, report(classes), "{isa}: {from} -> {to}, {n} elements");
+            if n % 64 == 0 || n == MOST {
+                others(&caster, src, n, &format!("{isa}: {from} -> {to}, {n} elements"));
+            }
             let expected = nulled(to, &dst, classes);
             dst.fill(0xA5);
             let nulls = caster.cast_validity(src, None, &mut dst, &mut valid, n).unwrap();

@@ -72,6 +72,7 @@ fn views() {
                 &|to| caster.par_cast_strided_with(&view, to, &how).unwrap(),
                 &|to| assert_eq!(caster.cast_strided_checked(&view, to).unwrap().elements, rows * columns),
             ];
+            assert_eq!(caster.report_strided(&view).unwrap().elements, rows * columns);
             for cast in casts {
                 dst.fill(0x5A);
                 cast(&mut StridedViewMut::new(&mut dst, 0, &shape, &strides));
@@ -129,6 +130,9 @@ fn threads() {
             let mut dst = vec![0; size];
             caster.par_cast_with(&src, &mut dst, n, &how).unwrap();
             assert_eq!(dst, expected);
+            dst.fill(0x5A);
+            let report = caster.par_cast_checked_with(&src, &mut dst, n, &how).unwrap();
+            assert_eq!((dst, Ok(report)), (expected.clone(), caster.report(&src, n)));
         }
     }
 }

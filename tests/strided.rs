@@ -217,6 +217,9 @@ fn check_all(
         assert_eq!(there, report, "{}, by a pointer", what());
     });
     assert!(got == expected, "{}, by a pointer", what());
+    for view in [&view, &pointed] {
+        assert_eq!(caster.report_strided(view), Ok(report), "{}", what());
+    }
     let mut done = Ok(());
     let got = to_view(&mut |out| done = caster.try_cast_strided(&view, out));
     same(done, caster.try_cast(&dense, &mut out, elements), got);
@@ -538,6 +541,22 @@ fn outside(isa: Isa) {
     let report = caster(isa, DType::U16, DType::U8)
         .cast_strided_checked(&none, &mut StridedViewMut::new(&mut [], 0, &shape, &[1, 1, 1]));
     assert_eq!(report, Ok(CastReport::default()));
+    // A source alone.
+    let narrows = caster(isa, DType::U16, DType::U8);
+    assert_eq!(narrows.report_strided(&none), Ok(CastReport::default()));
+    let report = |shape: &[usize], strides: &[isize]| {
+        narrows.report_strided(&StridedView::new(&[0; 64], 0, shape, strides)).unwrap_err()
+    };
+    for stride in [isize::MIN, -1, 63, isize::MAX] {
+        let error = report(&[2], &[stride]);
+        assert!(matches!(error, Error::ViewBounds { side: Source, given: 64, .. }), "{error}");
+    }
+    assert!(matches!(report(&[1 << 22; 3], &[0; 3]), Error::SizeOverflow { side: Source, .. }));
+    let strides = Error::StrideCount { side: Source, dimensions: 2, strides: 1 };
+    assert_eq!(report(&[2, 0], &[1]), strides);
+    // SAFETY: nothing is there, and nothing is read.
+    let pointed = unsafe { StridedView::from_ptr([7; 2].as_ptr(), &[2, 2], &[isize::MAX, isize::MAX]) };
+    assert!(matches!(narrows.report_strided(&pointed), Err(Error::SizeOverflow { side: Source, .. })));
 }
 
 fn wrong_views(isa: Isa) {
@@ -594,6 +613,8 @@ fn wrong_views(isa: Isa) {
             &mut StridedViewMut::new(&mut out, 0, &[], &[]),
         );
         let dtype = if side == Side::Source { from } else { to };
+        assert_eq!(error, Err(Error::ViewPacked { side, dtype }));
+        let error = caster.report_strided(&StridedView::new(&[7], 0, &[], &[]));
         assert_eq!(error, Err(Error::ViewPacked { side, dtype }));
     }
 }

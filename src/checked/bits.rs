@@ -59,14 +59,16 @@ pub(super) fn first_one(bits: &Bits) -> Option<usize> {
     Some(64 * word + bits[word].trailing_zeros() as usize)
 }
 
+#[inline(never)] // For the bytes of it, as below: a loop over so few words is unrolled.
 pub(super) fn count_ones(bits: &Bits) -> usize {
     bits.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-/// Compresses the bits with even indices, one of each pair.
-pub(super) fn even(bits: &Bits) -> Bits {
+/// One bit for each pair: whether either is set.
+#[inline(never)]
+pub(super) fn either(bits: &Bits) -> Bits {
     let half = |word: u64| {
-        let mut word = word & 0x5555_5555_5555_5555;
+        let mut word = (word | word >> 1) & 0x5555_5555_5555_5555;
         for (shift, mask) in [
             (1, 0x3333_3333_3333_3333),
             (2, 0x0F0F_0F0F_0F0F_0F0F),
@@ -85,12 +87,19 @@ pub(super) fn even(bits: &Bits) -> Bits {
     out
 }
 
-/// Combines two sets word by word.
-pub(super) fn zip(a: &Bits, b: &Bits, of: impl Fn(u64, u64) -> u64) -> Bits {
+/// Those in either set.
+#[inline(never)]
+pub(super) fn or(a: &Bits, b: &Bits) -> Bits {
     let mut out = *a;
-    for (a, b) in out.iter_mut().zip(b) {
-        *a = of(*a, *b);
-    }
+    out.iter_mut().zip(b).for_each(|(a, b)| *a |= *b);
+    out
+}
+
+/// Those in the first set alone.
+#[inline(never)]
+pub(super) fn without(a: &Bits, b: &Bits) -> Bits {
+    let mut out = *a;
+    out.iter_mut().zip(b).for_each(|(a, b)| *a &= !*b);
     out
 }
 
@@ -111,6 +120,12 @@ mod tests {
         each_some(&words, &mut |some| each.extend(some.iter().map(|&i| usize::from(i))));
         assert!(each.iter().copied().eq((0..384).filter(|i| words[i / 64] >> (i % 64) & 1 == 1)));
         assert_eq!(count_ones(&bits), 9);
-        assert_eq!(ones(&even(&bits)).collect::<Vec<_>>(), [1, 3, 32, 63, 127]);
+        assert_eq!(ones(&either(&bits)).collect::<Vec<_>>(), [0, 1, 2, 3, 32, 63, 127]);
+        let other = either(&bits);
+        assert_eq!(
+            ones(&or(&bits, &other)).collect::<Vec<_>>(),
+            [0, 1, 2, 3, 5, 6, 7, 32, 63, 64, 126, 127, 254, 255]
+        );
+        assert_eq!(ones(&without(&bits, &other)).collect::<Vec<_>>(), [5, 6, 7, 64, 126, 254, 255]);
     }
 }

@@ -2,10 +2,10 @@
 
 use core::mem::MaybeUninit;
 
-use super::look::{Check, Rooms};
+use super::look::{BOX, Check, Rooms, room};
 use super::report::{CastReport, Marks, Stop, Validity};
-use crate::cast::{Caster, typed};
-use crate::error::Error;
+use crate::cast::{Caster, check_size, typed};
+use crate::error::{Error, Side};
 use crate::formats::element::Element;
 use crate::formats::options::CastOptions;
 use crate::kernels::memory::{Destination, bytes_of};
@@ -78,7 +78,7 @@ impl Caster {
     /// The first element that is lost. Or a buffer does not have the size of `n` elements: then nothing was
     /// written.
     pub fn try_cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), Error> {
-        self.checked(src, dst.into(), n, Marks { stops: Some(Stop::Lost), ..Marks::default() }).map(drop)
+        self.checked(src, dst.into(), n, Marks::stopping(Some(Stop::Lost))).map(drop)
     }
 
     /// The same where some elements of the source are null, as `src_validity` has them: what is lost of those is no error.
@@ -127,7 +127,7 @@ impl Caster {
     /// The first element that changes. Or a buffer does not have the size of `n` elements: then nothing was
     /// written.
     pub fn same_value(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), Error> {
-        self.checked(src, dst.into(), n, Marks { stops: Some(Stop::Inexact), ..Marks::default() }).map(drop)
+        self.checked(src, dst.into(), n, Marks::stopping(Some(Stop::Inexact))).map(drop)
     }
 
     /// Casts `n` elements, and makes those null that are lost: all their bits are 0, and so is the bit in
@@ -186,6 +186,47 @@ impl Caster {
         let marks = Marks::nulls(src_validity, dst_validity);
         let (bytes, _, nulls) = self.checked(src, dst.into(), n, marks)?;
         Ok((bytes, nulls))
+    }
+
+    /// What a cast of `n` elements would lose. Nothing is cast: it takes a few KiB, whatever the size of the source.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// // The narrowest integers that hold these.
+    /// let src: Vec<u8> = [100i64, -300, 7].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let holds = |dtype: &DType| {
+    ///     let caster = Caster::new(DType::I64, *dtype, &CastOptions::new())?;
+    ///     Ok::<bool, lanecast::Error>(caster.report(&src, 3)?.is_exact())
+    /// };
+    /// assert!(!holds(&DType::I8)?);
+    /// assert!(holds(&DType::I16)?);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The source does not have the size of `n` elements, or there is no memory for those few KiB.
+    pub fn report(&self, src: &[u8], n: usize) -> Result<CastReport, Error> {
+        check_size(Side::Source, self.from(), self.options().src_packing, n, src.len())?;
+        let rooms = Rooms::default();
+        rooms.fill(self)?;
+        let check = Check::new(self, n, true, &rooms);
+        let mut report = CastReport { elements: n, ..CastReport::default() };
+        if check.finds_nothing() {
+            return Ok(report);
+        }
+        let [source, target] = self.layouts().map(|layout| move |n| layout.size(n));
+        // (Multiples of 8 elements, which are whole bytes.)
+        let most = n.min(8 * (BOX / source(8).max(target(8))));
+        let (mut results, mut marks) = (room(self.to(), most, target(most))?, Marks::REPORT);
+        for first in (0..n).step_by(most.max(1)) {
+            let end = n.min(first + most);
+            let (src, out) =
+                (&src[source(first)..source(end)], &mut results.spare_capacity_mut()[..target(end - first)]);
+            let found = check.part(src, out.into(), end - first, first, &mut marks)?;
+            report.merge(found, &|i| first + i);
+        }
+        Ok(report)
     }
 
     /// Casts, checks, and marks. Returns the destination, the report, and how many elements are null.
@@ -283,7 +324,7 @@ pub fn try_cast_slice_with<S: Element, D: Element>(
     dst: &mut [D],
     options: &CastOptions,
 ) -> Result<(), Error> {
-    slices(src, dst.into(), options, Marks { stops: Some(Stop::Lost), ..Marks::default() }).map(drop)
+    slices(src, dst.into(), options, Marks::stopping(Some(Stop::Lost))).map(drop)
 }
 
 /// Casts a slice into another with the default options, unless that changes a value: see [`Caster::same_value`].
@@ -323,7 +364,7 @@ pub fn same_value_slice_with<S: Element, D: Element>(
     dst: &mut [D],
     options: &CastOptions,
 ) -> Result<(), Error> {
-    slices(src, dst.into(), options, Marks { stops: Some(Stop::Inexact), ..Marks::default() }).map(drop)
+    slices(src, dst.into(), options, Marks::stopping(Some(Stop::Inexact))).map(drop)
 }
 
 /// Casts a slice into another with the default options, and makes those elements null that are lost: see

@@ -1,9 +1,10 @@
 //! Checks the elements of a cast, piece by piece.
 
+use alloc::vec::Vec;
 use core::cell::OnceCell;
 use core::mem::MaybeUninit;
 
-use super::bits::{count_ones, each_some, even, first_one, ones, zip};
+use super::bits::{count_ones, each_some, either, first_one, ones, or, without};
 use super::range::{self, compares_signed, home, keeps};
 use super::report::{CastReport, Marks, Stop};
 use crate::cast::Caster;
@@ -21,6 +22,7 @@ use crate::kernels::memory::Destination;
 use crate::kernels::once::Once;
 use crate::kernels::scalar;
 use crate::kernels::scratch::Scratch;
+use crate::room::vec_with_capacity;
 
 /// Elements that are judged at a time (complex ones have two parts). A multiple of 8, so whole bytes of bitmaps and packed buffers.
 const PIECE: usize = MOST / 2;
@@ -32,6 +34,8 @@ const FUSED_CHUNK: usize = 64 << 10;
 const FIRST_CHUNK: usize = 4 << 10;
 /// For fewer elements than this, finding the limits does not pay: the reference checks each.
 const FEW: usize = 128;
+/// Bytes, on the side where elements are wider, of those that are looked at and whose results nobody wants: both sides stay in L1.
+pub(super) const BOX: usize = 16 << 10;
 /// Elements of a piece on the stack, which may be small: for few elements, and where there is no memory.
 const SMALL_PIECE: usize = 16;
 /// Bytes of both parts of the widest element.
@@ -66,6 +70,7 @@ pub(super) struct Check<'a> {
     parts: Option<Look<'a>>,
     /// If imaginary parts are lost: the casters to native codes of all real parts, and of a single part.
     imaginary: Option<&'a [Caster; 2]>,
+    rooms: &'a Rooms,
     /// The loop that casts and scans at once, if there is one.
     fused: Option<Fused<'a>>,
     /// None for the reference.
@@ -163,6 +168,11 @@ impl Rooms {
     }
 }
 
+/// Room for the results of so many elements, which are so many bytes.
+pub(super) fn room(to: DType, elements: usize, bytes: usize) -> Result<Vec<u8>, Error> {
+    vec_with_capacity(bytes).map_err(|_| Error::Allocation { dtype: to, elements })
+}
+
 /// Is the imaginary part of a complex source lost?
 fn is_of_real_parts(route: &Route) -> bool {
     matches!(route.parts, Parts::Real | Parts::Either)
@@ -182,6 +192,7 @@ impl<'a> Check<'a> {
             caster,
             parts: loses.then(|| Look::new(caster, counts_inexact, rooms)),
             imaginary: rooms.imaginary.get(),
+            rooms,
             fused: if loses { check::fused(caster.plan(), counts_inexact) } else { None },
             // (The loops know nothing of stochastic rounding.)
             loops: Loops::of(caster.present()).filter(|_| !route.is_stochastic),
@@ -264,6 +275,24 @@ impl<'a> Check<'a> {
             }
         }
         Ok((report, lost))
+    }
+
+    /// The report of `n` elements that begin at this one, of those that the check is of.
+    pub(super) fn part(
+        &self,
+        src: &[u8],
+        dst: Destination<'_, u8>,
+        n: usize,
+        first: usize,
+        marks: &mut Marks<'_>,
+    ) -> Result<CastReport, Error> {
+        let found = if self.caster.route().is_stochastic {
+            let caster = self.caster.at(first);
+            Check::new(&caster, n, marks.counts_inexact(), self.rooms).run(src, dst, n, marks)
+        } else {
+            self.run(src, dst, n, marks)
+        };
+        Ok(found?.0)
     }
 
     /// Casts elements and checks them, piece by piece. Returns whether scans were enough, and how many elements are lost.
@@ -479,14 +508,12 @@ impl<'a> Check<'a> {
             None => self.judge_few(piece, report, &mut verdict),
         }
         let Verdict { lost, inexact, losses, inexacts } = &verdict;
-        let of_stop = |lost, inexact| match marks.stops {
-            None => 0,
-            Some(Stop::Lost) => lost,
-            Some(Stop::Inexact) => lost | inexact,
+        let stops = match marks.stops {
+            None => None,
+            Some(Stop::Lost) => Some(*lost),
+            Some(Stop::Inexact) => Some(or(lost, inexact)),
         };
-        if marks.stops.is_some()
-            && let Some(i) = first_one(&marks.there(first, zip(lost, inexact, of_stop)))
-        {
+        if let Some(i) = stops.and_then(|stops| first_one(&marks.there(first, stops))) {
             return Err(self.lossy(piece, i));
         }
         if marks.counts {
@@ -552,15 +579,13 @@ impl<'a> Check<'a> {
         verdict: &mut Verdict,
         back: &mut Tile,
     ) {
-        let of_rest = |nonzero, lost: u64| nonzero & !lost;
-        let more = zip(&nonzero(loops, self.caster.route().from, imaginary, back), &verdict.lost, of_rest);
-        let either = |one, more| one | more;
+        let more = without(&nonzero(loops, self.caster.route().from, imaginary, back), &verdict.lost);
         // (To bool both parts count, and nothing is lost; elements other than 0 and 1 are inexact.)
         *verdict = if self.caster.to() == DType::Bool {
-            Verdict::new(verdict.lost, zip(&verdict.inexact, &more, either))
+            Verdict::new(verdict.lost, or(&verdict.inexact, &more))
         } else {
             report.imaginary += count_ones(&more);
-            Verdict::new(zip(&verdict.lost, &more, either), zip(&verdict.inexact, &more, of_rest))
+            Verdict::new(or(&verdict.lost, &more), without(&verdict.inexact, &more))
         };
     }
 
@@ -901,9 +926,8 @@ fn native(caster: &Caster) -> CastOptions {
 /// From bits of parts to bits of elements, which have two of them.
 #[inline(never)] // For the stack.
 fn either_part(verdict: &mut Verdict) {
-    let both = |bits: &Bits| even(&zip(bits, bits, |word, _| word | word >> 1));
-    let (lost, inexact) = (both(&verdict.lost), both(&verdict.inexact));
-    *verdict = Verdict::new(lost, zip(&inexact, &lost, |inexact, lost| inexact & !lost));
+    let (lost, inexact) = (either(&verdict.lost), either(&verdict.inexact));
+    *verdict = Verdict::new(lost, without(&inexact, &lost));
 }
 
 /// The native codes of the imaginary parts of `n` elements.

@@ -1,7 +1,8 @@
 //! Checked casts: what a cast loses, counted, refused, or marked in a bitmap.
 //!
 //! Of slices here; of bytes [`Caster::cast_checked`], [`try_cast`], [`same_value`] and [`cast_validity`]; of views
-//! [`cast_strided_checked`], [`try_cast_strided`] and [`same_value_strided`].
+//! [`cast_strided_checked`], [`try_cast_strided`] and [`same_value_strided`]; on several threads [`par_cast_checked_with`],
+//! [`par_try_cast_with`] and [`par_same_value_with`]. Before there is room for the result: [`report`] and [`report_strided`].
 //!
 //! ```
 //! use lanecast::checked;
@@ -19,6 +20,11 @@
 //! [`cast_strided_checked`]: crate::Caster::cast_strided_checked
 //! [`try_cast_strided`]: crate::Caster::try_cast_strided
 //! [`same_value_strided`]: crate::Caster::same_value_strided
+//! [`par_cast_checked_with`]: crate::Caster::par_cast_checked_with
+//! [`par_try_cast_with`]: crate::Caster::par_try_cast_with
+//! [`par_same_value_with`]: crate::Caster::par_same_value_with
+//! [`report`]: crate::Caster::report
+//! [`report_strided`]: crate::Caster::report_strided
 
 // Each piece of the source is scanned while it is in L1, and then cast by the kernel of the unchecked cast; or one loop does both. As
 // long as all elements fit, that is all. If some do not, they are judged: which, and how many of each class. For this, sources are
@@ -28,6 +34,7 @@
 mod bits;
 mod cast;
 mod look;
+mod parallel;
 mod range;
 mod report;
 mod views;

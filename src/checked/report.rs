@@ -1,6 +1,6 @@
 //! The reports of checked casts, the bitmaps that they read and write, and what is to be done about losses.
 
-use crate::error::{Error, Side};
+use crate::error::{Error, Lossy, Side};
 use crate::formats::loss::Loss;
 use crate::kernels::check::Bits;
 
@@ -125,6 +125,14 @@ impl CastReport {
     }
 }
 
+/// The error of some elements, whose numbers among all are found by their own.
+pub(super) fn numbered(error: Error, number: &dyn Fn(usize) -> usize) -> Error {
+    match error {
+        Error::Lossy(lossy) => Error::Lossy(Lossy { index: number(lossy.index), ..lossy }),
+        error => error,
+    }
+}
+
 /// Which elements of a source are there: a bitmap, the first element in the lowest bit of the first byte, as Arrow
 /// has it. An element whose bit is 0 is null.
 ///
@@ -226,6 +234,11 @@ pub(super) enum Stop {
 impl<'a> Marks<'a> {
     pub(crate) const REPORT: Self =
         Self { counts: true, source: None, validity: None, clears: false, stops: None };
+
+    /// A report, or an error where something is refused.
+    pub(super) fn stopping(stops: Option<Stop>) -> Self {
+        Self { counts: stops.is_none(), stops, ..Self::default() }
+    }
 
     pub(crate) fn nulls(source: Option<Validity<'a>>, validity: &'a mut [u8]) -> Self {
         Self { source, validity: Some(validity), clears: true, ..Self::default() }

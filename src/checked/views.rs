@@ -1,17 +1,14 @@
 //! The checked casts of views: the source is checked first, along its memory, and then cast.
 
-use super::look::{Check, Rooms};
-use super::report::{CastReport, Marks, Stop};
+use super::look::{BOX, Check, Rooms, room};
+use super::report::{CastReport, Marks, Stop, numbered};
 use crate::cast::Caster;
-use crate::error::{Error, Lossy};
+use crate::error::Error;
 use crate::formats::dtype::DType;
 use crate::formats::layout::Packing;
 use crate::kernels::strided::MOST;
-use crate::room::{vec_with_capacity, zeros};
+use crate::room::zeros;
 use crate::views::{StridedView, StridedViewMut, copier};
-
-/// Bytes of a box on the side where elements are wider. Both sides stay in L1.
-const BOX: usize = 16 << 10;
 
 impl Caster {
     /// Casts the elements of a view as [`cast_strided`](Self::cast_strided) does, and says what that lost. Elements are counted in
@@ -85,6 +82,25 @@ impl Caster {
         self.checked_views(src, dst, Some(Stop::Inexact)).map(drop)
     }
 
+    /// What a cast of the elements of a view would lose. Nothing is cast: it takes a few KiB, whatever the size of the view.
+    ///
+    /// ```
+    /// use lanecast::{views::StridedView, CastOptions, Caster, DType};
+    /// // A column of a matrix of 3 x 2.
+    /// let src: Vec<u8> = [1i16, 2, 300, 4, -500, 6].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let caster = Caster::new(DType::I16, DType::I8, &CastOptions::new())?;
+    /// let report = caster.report_strided(&StridedView::new(&src, 0, &[3], &[4]))?;
+    /// assert_eq!((report.elements, report.lost(), report.first), (3, 2, Some(1)));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The view does not fit its buffer or a cast of views, as with [`Caster::cast_strided`], or there is no memory for those few KiB.
+    pub fn report_strided(&self, src: &StridedView<'_>) -> Result<CastReport, Error> {
+        self.look_through(src, self.check_source(src)?, None)
+    }
+
     fn checked_views(
         &self,
         src: &StridedView<'_>,
@@ -92,35 +108,43 @@ impl Caster {
         stops: Option<Stop>,
     ) -> Result<CastReport, Error> {
         let elements = self.check_strided(src, dst)?;
-        let marks = || Marks { counts: stops.is_none(), stops, ..Marks::default() };
+        let report = self.look_through(src, elements, stops)?;
+        self.cast_strided(src, dst)?;
+        Ok(report)
+    }
+
+    /// What a cast of the elements of a view, which are in memory, would lose.
+    fn look_through(
+        &self,
+        src: &StridedView<'_>,
+        elements: usize,
+        stops: Option<Stop>,
+    ) -> Result<CastReport, Error> {
+        let marks = || Marks::stopping(stops);
         let rooms = Rooms::default();
         rooms.fill(self)?;
         let check = Check::new(self, elements, marks().counts_inexact(), &rooms);
-        let mut report = CastReport { elements, ..CastReport::default() };
-        if elements > 0 && !check.finds_nothing() {
-            // Along the memory of the source.
-            let mut boxes = self.boxes(src, self.route().is_stochastic);
-            let found = self.look_at(src, &mut boxes, (&check, &rooms), marks(), &|_| false);
-            let is_settled = match &found {
-                _ if boxes.are_ordered() => true,
-                Ok(found) => found.first.is_none() && found.first_inexact.is_none(),
-                Err(error) => !matches!(error, Error::Lossy(_)),
-            };
-            report = if is_settled {
-                found?
-            } else {
-                // In row-major order, to what is lost first.
-                let has_first =
-                    |report: &CastReport| [report.first, report.first_inexact].map(|i| i.is_some());
-                let both = found.as_ref().map_or([true; 2], has_first);
-                let is_enough = |report: &CastReport| has_first(report) == both;
-                let mut boxes = self.boxes(src, true);
-                let first = self.look_at(src, &mut boxes, (&check, &rooms), marks(), &is_enough)?;
-                CastReport { first: first.first, first_inexact: first.first_inexact, ..found? }
-            };
+        if elements == 0 || check.finds_nothing() {
+            return Ok(CastReport { elements, ..CastReport::default() });
         }
-        self.cast_strided(src, dst)?;
-        Ok(report)
+        // Along the memory of the source.
+        let mut boxes = self.boxes(src, self.route().is_stochastic);
+        let found = self.look_at(src, &mut boxes, &check, marks(), &|_| false);
+        let is_settled = match &found {
+            _ if boxes.are_ordered() => true,
+            Ok(found) => found.first.is_none() && found.first_inexact.is_none(),
+            Err(error) => !matches!(error, Error::Lossy(_)),
+        };
+        if is_settled {
+            return found;
+        }
+        // In row-major order, to what is lost first.
+        let has_first = |report: &CastReport| [report.first, report.first_inexact].map(|i| i.is_some());
+        let both = found.as_ref().map_or([true; 2], has_first);
+        let is_enough = |report: &CastReport| has_first(report) == both;
+        let mut boxes = self.boxes(src, true);
+        let first = self.look_at(src, &mut boxes, &check, marks(), &is_enough)?;
+        Ok(CastReport { first: first.first, first_inexact: first.first_inexact, ..found? })
     }
 
     #[inline(never)]
@@ -135,7 +159,7 @@ impl Caster {
         &self,
         src: &StridedView<'_>,
         boxes: &mut Boxes,
-        (check, rooms): (&Check<'_>, &Rooms),
+        check: &Check<'_>,
         mut marks: Marks<'_>,
         is_enough: &dyn Fn(&CastReport) -> bool,
     ) -> Result<CastReport, Error> {
@@ -143,8 +167,7 @@ impl Caster {
         let most = boxes.elements();
         let copier = copier(self.from(), Packing::OnePerByte, &self.options())?;
         let mut gathered = zeros(self.from(), if boxes.are_rows { 0 } else { most * from })?;
-        let no_memory = |_| Error::Allocation { dtype: self.to(), elements: most };
-        let mut results = vec_with_capacity(most * to).map_err(no_memory)?;
+        let mut results = room(self.to(), most, most * to)?;
         let mut report = CastReport { elements: src.shape().iter().product(), ..CastReport::default() };
         loop {
             let n = boxes.elements();
@@ -159,17 +182,8 @@ impl Caster {
             };
             let number = |i| boxes.number(i);
             let out = (&mut results.spare_capacity_mut()[..n * to]).into();
-            let found = if self.route().is_stochastic {
-                let caster = self.at(number(0));
-                Check::new(&caster, n, marks.counts_inexact(), rooms).run(elements, out, n, &mut marks)
-            } else {
-                check.run(elements, out, n, &mut marks)
-            };
-            let found = found.map_err(|error| match error {
-                Error::Lossy(lossy) => Error::Lossy(Lossy { index: number(lossy.index), ..lossy }),
-                error => error,
-            });
-            report.merge(found?.0, &number);
+            let found = check.part(elements, out, n, number(0), &mut marks);
+            report.merge(found.map_err(|error| numbered(error, &number))?, &number);
             if is_enough(&report) || !boxes.next() {
                 return Ok(report);
             }

@@ -27,7 +27,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use overlap::meet;
-use walk::{Reach, Walk};
+use walk::{Reach, Walk, reach_of_source};
 
 use crate::cast::Caster;
 use crate::error::{Error, Side};
@@ -339,6 +339,14 @@ impl Caster {
             elements = walk.elements;
             Ok(())
         })?;
+        Ok(elements)
+    }
+
+    /// The errors of a source alone, and else how many elements it has.
+    pub(crate) fn check_source(&self, src: &StridedView<'_>) -> Result<usize, Error> {
+        let Some((reach, elements)) = reach_of_source(self, src.shape, src.strides)? else { return Ok(0) };
+        src.place.check(Side::Source, reach)?;
+        src.place.hull(Side::Source, self.from(), reach, elements)?;
         Ok(elements)
     }
 

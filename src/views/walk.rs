@@ -29,6 +29,46 @@ impl Reach {
     }
 }
 
+/// Are there as many strides as dimensions?
+fn check_strides(side: Side, shape: &[usize], strides: &[isize]) -> Result<(), Error> {
+    if strides.len() == shape.len() {
+        return Ok(());
+    }
+    Err(Error::StrideCount { side, dimensions: shape.len(), strides: strides.len() })
+}
+
+/// Are the elements of both sides whole bytes?
+fn check_layouts(caster: &Caster) -> Result<(), Error> {
+    let sides = [(Side::Source, caster.from()), (Side::Destination, caster.to())];
+    for ((side, dtype), layout) in sides.into_iter().zip(caster.layouts()) {
+        if layout.byte_len(8) != Some(8 * dtype.itemsize()) {
+            return Err(Error::ViewPacked { side, dtype });
+        }
+    }
+    Ok(())
+}
+
+/// The bytes that a source reaches, and how many elements it has; None if it has none.
+pub(super) fn reach_of_source(
+    caster: &Caster,
+    shape: &[usize],
+    strides: &[isize],
+) -> Result<Option<(Reach, usize)>, Error> {
+    let (side, dtype) = (Side::Source, caster.from());
+    check_strides(side, shape, strides)?;
+    check_layouts(caster)?;
+    if shape.contains(&0) {
+        return Ok(None);
+    }
+    let (mut reach, mut elements) = (Reach { first: 0, end: dtype.itemsize() as i128 }, 1usize);
+    for (&extent, &stride) in shape.iter().zip(strides) {
+        reach.extend(extent, stride);
+        let too_many = Error::SizeOverflow { side, dtype, elements: usize::MAX };
+        elements = elements.checked_mul(extent).ok_or(too_many)?;
+    }
+    Ok(Some((reach, elements)))
+}
+
 /// Two views in normal form.
 pub(super) struct Walk<'a> {
     /// Room, the first `len` of which are dimensions.
@@ -71,17 +111,9 @@ impl<'a> Walk<'a> {
         shape: &[usize],
         [src_strides, dst_strides]: [&[isize]; 2],
     ) -> Result<bool, Error> {
-        for (side, strides) in [(Side::Source, src_strides.len()), (Side::Destination, dst_strides.len())] {
-            if strides != shape.len() {
-                return Err(Error::StrideCount { side, dimensions: shape.len(), strides });
-            }
-        }
-        let sides = [(Side::Source, caster.from()), (Side::Destination, caster.to())];
-        for ((side, dtype), layout) in sides.into_iter().zip(caster.layouts()) {
-            if layout.byte_len(8) != Some(8 * dtype.itemsize()) {
-                return Err(Error::ViewPacked { side, dtype });
-            }
-        }
+        check_strides(Side::Source, shape, src_strides)?;
+        check_strides(Side::Destination, shape, dst_strides)?;
+        check_layouts(caster)?;
         if shape.contains(&0) {
             return Ok(false);
         }
