@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
 use crate::dtypes::{self, Ordered};
-use crate::losses::loss_error;
+use crate::losses::{self, Losses};
 use crate::options;
 use crate::packed::{Packed, Source};
 use crate::view::{View, laid_out, order};
@@ -26,7 +26,7 @@ use crate::{Cancelled, warn};
 /// The GIL is released if at least so many bytes are read and written: releasing and taking it takes as long as casting a few KiB.
 const DETACHED: usize = 16 << 10;
 /// From so many bytes read and written on, several threads cast, and Ctrl-C is listened for.
-const LARGE: usize = 4 << 20;
+pub(crate) const LARGE: usize = 4 << 20;
 /// The bytes of a part of a long cast, after which signals are checked and progress is reported.
 const PART: usize = 1 << 20;
 const ORDERS: &[(&str, NPY_ORDER)] = &[
@@ -107,6 +107,7 @@ pub(crate) fn astype<'py>(
         )));
     }
     let options = laid_out(&options, from, to);
+    let is_new = out.is_none();
     let (dst, result) = match out {
         None => {
             let dst = match &src {
@@ -121,6 +122,10 @@ pub(crate) fn astype<'py>(
     match src {
         Source::Packed(packed) if level != Casting::SameValue && can_read_packed(&packed, &dst) => {
             cast_packed(py, &packed, &dst, &options, &how)?;
+        }
+        _ if level == Casting::SameValue && is_new => {
+            let src = src.into_view()?;
+            losses::cast(py, &src, &dst, &options, &how, Losses::RefuseChanges).map(drop)?;
         }
         _ if level == Casting::SameValue => same_value(py, src.into_view()?, &dst, &options, &how)?,
         _ => cast(py, src.into_view()?, &dst, &options, &how)?,
@@ -355,14 +360,14 @@ unsafe fn cast_in_place(
 
 /// A pointer that may be used on another thread.
 #[derive(Clone, Copy)]
-struct Raw(*mut u8);
+pub(crate) struct Raw(pub(crate) *mut u8);
 // SAFETY: those who dereference it prove that they may.
 unsafe impl Send for Raw {}
 // SAFETY: as above.
 unsafe impl Sync for Raw {}
 
 /// Runs a function without the GIL, if it takes longer than releasing that.
-fn detached<T: Send>(py: Python<'_>, traffic: usize, run: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn detached<T: Send>(py: Python<'_>, traffic: usize, run: impl FnOnce() -> T + Send) -> T {
     if traffic < DETACHED { run() } else { py.detach(run) }
 }
 
@@ -462,7 +467,7 @@ impl Told {
 }
 
 /// Checks for signals during a long cast, and reports progress.
-struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     progress: Option<Py<PyAny>>,
     /// The unit of progress.
     unit: &'static str,
@@ -475,7 +480,7 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(progress: Option<&'a Bound<'_, PyAny>>) -> Self {
+    pub(crate) fn new(progress: Option<&'a Bound<'_, PyAny>>) -> Self {
         let progress = progress.map(|progress| progress.clone().unbind());
         let (last, told, error) = (AtomicU64::new(0), Mutex::default(), Mutex::new(None));
         let start = Instant::now();
@@ -483,7 +488,7 @@ impl<'a> Watch<'a> {
     }
 
     /// To be called after each part of the work, on any thread.
-    fn look(&self, done: usize, total: usize) -> ControlFlow<()> {
+    pub(crate) fn look(&self, done: usize, total: usize) -> ControlFlow<()> {
         let now = self.start.elapsed().as_millis() as u64;
         let is_due = now - self.last.load(Ordering::Relaxed).min(now) >= SIGNALS;
         if !is_due && self.progress.is_none() {
@@ -516,7 +521,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn into_error(self) -> Option<PyErr> {
+    pub(crate) fn into_error(self) -> Option<PyErr> {
         self.error.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -547,7 +552,8 @@ fn wanted_threads(py: Python<'_>) -> PyResult<impl FnOnce() -> Option<usize>> {
     })
 }
 
-/// Casts an array if every value stays the same; otherwise raises an error with the first that does not.
+/// Casts an array to another one if every value stays the same; otherwise raises a LossError of the first that does not, and has written
+/// nothing.
 fn same_value<'py>(
     py: Python<'py>,
     src: View<'py>,
@@ -555,64 +561,11 @@ fn same_value<'py>(
     options: &CastOptions,
     how: &How<'py>,
 ) -> PyResult<()> {
-    let shape = src.shape.clone();
-    let src = src.contiguous()?;
-    let options = laid_out(options, src.of, dst.of);
-    let caster = Caster::new(src.of.dtype, dst.of.dtype, &options).map_err(failed)?;
-    let n = dst.len();
-    if n == 0 {
-        return Ok(());
+    let report = losses::look(py, &src, dst.of, options, how)?;
+    if let Some(first) = report.first.into_iter().chain(report.first_inexact).min() {
+        return Err(losses::change(py, &src, dst.of, options, first));
     }
-    // (The result is kept in a buffer, so that nothing is written if there is an error.)
-    let sizes = [src.itemsize(), dst.itemsize()];
-    let mut result = Vec::new();
-    let bytes = n * sizes[1];
-    result
-        .try_reserve_exact(bytes)
-        .map_err(|_| PyMemoryError::new_err(format!("no memory for {bytes} bytes")))?;
-    result.resize(bytes, 0u8);
-    let traffic = n * (sizes[0] + sizes[1]);
-    let is_large = traffic >= LARGE || how.progress.is_some();
-    // (Random words begin with the first element of a call, so stochastic rounding is one call.)
-    let step = if is_large && options.stochastic.is_none() { PART / sizes[0] } else { n };
-    let watch = Watch::new(how.progress.as_ref());
-    let raw = Raw(src.data);
-    let checked = detached(py, if is_large { LARGE } else { traffic }, || {
-        // SAFETY: the array is contiguous, and `src` keeps it.
-        let source = unsafe { core::slice::from_raw_parts({ raw }.0, n * sizes[0]) };
-        let mut done = 0;
-        for (source, result) in source.chunks(step * sizes[0]).zip(result.chunks_mut(step * sizes[1])) {
-            let part = source.len() / sizes[0];
-            caster.same_value(source, result, part).map_err(|error| match error {
-                Error::Lossy(mut lossy) => {
-                    lossy.index += done;
-                    Error::Lossy(lossy)
-                }
-                other => other,
-            })?;
-            done += part;
-            if is_large && watch.look(done, n).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    });
-    if let Some(error) = watch.into_error() {
-        return Err(error);
-    }
-    if let Err(error) = checked {
-        return Err(loss_error(py, error, &src, &shape));
-    }
-    let copy = Caster::new(dst.of.dtype, dst.of.dtype, &laid_out(&CastOptions::new(), dst.of, dst.of))
-        .map_err(failed)?;
-    let mut strides = vec![sizes[1] as isize; shape.len()];
-    for i in (1..shape.len()).rev() {
-        strides[i - 1] = strides[i] * shape[i] as isize;
-    }
-    let (to, to_strides) = (Raw(dst.data), &dst.strides);
-    // SAFETY: the buffer is contiguous and nobody else's, and the array is writable.
-    let run = || unsafe { copy.cast_strided_raw(result.as_ptr(), &strides, { to }.0, to_strides, &shape) };
-    detached(py, traffic, run).map_err(failed)
+    cast(py, src, dst, options, &How { threads: how.threads, progress: None })
 }
 
 /// The exception of an error of the crate.

@@ -56,6 +56,7 @@ fn _lanecast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dtypes::dtypes, module)?)?;
     module.add_function(wrap_pyfunction!(losses::checked, module)?)?;
     module.add_function(wrap_pyfunction!(losses::masked, module)?)?;
+    module.add_function(wrap_pyfunction!(losses::report, module)?)?;
     module.add_function(wrap_pyfunction!(losses::try_cast, module)?)?;
     module.add_function(wrap_pyfunction!(patch::leave_few, module)?)?;
     module.add_function(wrap_pyfunction!(patch::patch, module)?)?;

@@ -1,90 +1,276 @@
 //! Checked casts: with reports, errors, and masks.
 
+use core::ops::Range;
+
 use lanecast::checked::{CastReport, Loss, Validity};
+use lanecast::parallel::Parallel;
+use lanecast::views::{StridedView, StridedViewMut};
 use lanecast::{CastOptions, Caster, Error};
 use numpy::PyUntypedArray;
 use numpy::npyffi::NPY_ORDER;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
-use crate::cast::{failed, tuple};
-use crate::dtypes;
+use crate::cast::{How, LARGE, Raw, Watch, detached, failed, read_progress, read_threads, tuple, watched};
+use crate::dtypes::{self, Ordered};
 use crate::options;
 use crate::view::{View, laid_out};
 
 /// How many elements are cast between two checks for signals.
-const PART: usize = 1 << 22;
+const PART: usize = 1 << 20;
+
+/// What is done about losses.
+#[derive(Clone, Copy)]
+pub(crate) enum Losses {
+    /// They are counted.
+    Count,
+    /// The first that is more than digits is an error.
+    Refuse,
+    /// The first of any kind is.
+    RefuseChanges,
+}
 
 type Numbers = (usize, usize, usize, usize, usize, usize, usize, usize, Option<usize>, Option<usize>);
 
+/// The numbers of a report, as its class in Python takes them.
+fn numbers(r: CastReport) -> Numbers {
+    let counts = (r.elements, r.above, r.below, r.negative, r.nan, r.inf, r.imaginary, r.inexact);
+    (counts.0, counts.1, counts.2, counts.3, counts.4, counts.5, counts.6, counts.7, r.first, r.first_inexact)
+}
+
 /// Casts, and counts what is lost. Returns the array, and the numbers of a report.
 #[pyfunction]
-#[pyo3(signature = (x, dtype, options))]
+#[pyo3(signature = (x, dtype, threads, progress, options))]
 pub(crate) fn checked<'py>(
     x: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyAny>,
+    threads: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<(Bound<'py, PyUntypedArray>, Numbers)> {
-    let py = x.py();
-    let cast = Cast::new(x, dtype, options)?;
-    let mut all = CastReport::default();
-    cast.each_part(py, |caster, src, dst, n, before| {
-        let report = caster.cast_checked(src, dst, n)?;
-        all.elements += report.elements;
-        all.above += report.above;
-        all.below += report.below;
-        all.negative += report.negative;
-        all.nan += report.nan;
-        all.inf += report.inf;
-        all.imaginary += report.imaginary;
-        all.inexact += report.inexact;
-        all.first = all.first.or(report.first.map(|first| before + first));
-        all.first_inexact = all.first_inexact.or(report.first_inexact.map(|first| before + first));
-        Ok(())
-    })?
-    .map_err(failed)?;
-    let r = all;
-    let numbers = (
-        r.elements,
-        r.above,
-        r.below,
-        r.negative,
-        r.nan,
-        r.inf,
-        r.imaginary,
-        r.inexact,
-        r.first,
-        r.first_inexact,
-    );
-    Ok((cast.dst.array, numbers))
+    let how = How { threads: read_threads(threads)?, progress: read_progress(progress)? };
+    let (src, dst, options) = new_array(x, dtype, options, OWN)?;
+    let report = cast(x.py(), &src, &dst, &options, &how, Losses::Count)?;
+    Ok((dst.array, numbers(report)))
 }
 
 /// Casts, and raises a LossError if an element loses more than digits.
 #[pyfunction]
-#[pyo3(signature = (x, dtype, options))]
+#[pyo3(signature = (x, dtype, threads, progress, options))]
 pub(crate) fn try_cast<'py>(
     x: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyAny>,
+    threads: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
-    let py = x.py();
-    let cast = Cast::new(x, dtype, options)?;
-    let done = cast.each_part(py, |caster, src, dst, n, before| {
-        caster.try_cast(src, dst, n).map_err(|error| match error {
-            Error::Lossy(mut lossy) => {
-                lossy.index += before;
-                Error::Lossy(lossy)
-            }
-            other => other,
-        })
-    })?;
-    match done {
-        Ok(()) => Ok(cast.dst.array),
-        Err(error) => {
-            let shape = cast.src.shape.clone();
-            Err(loss_error(py, error, &cast.src, &shape))
+    let how = How { threads: read_threads(threads)?, progress: read_progress(progress)? };
+    let (src, dst, options) = new_array(x, dtype, options, OWN)?;
+    cast(x.py(), &src, &dst, &options, &how, Losses::Refuse).map(drop)?;
+    Ok(dst.array)
+}
+
+/// The numbers of a report of what a cast would lose.
+#[pyfunction]
+#[pyo3(signature = (x, dtype, progress, options))]
+pub(crate) fn report<'py>(
+    x: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+    progress: Option<&Bound<'py, PyAny>>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Numbers> {
+    let how = How { threads: None, progress: read_progress(progress)? };
+    let options = options::read(options, OWN)?;
+    let (to, _) = dtypes::read(dtype)?;
+    let src = View::read(x)?;
+    Ok(numbers(look(x.py(), &src, to, &laid_out(&options, src.of, to), &how)?))
+}
+
+/// Keywords of checked casts that are no options.
+const OWN: &[&str] = &["threads", "progress"];
+
+/// A source, and a new array in C order for what it becomes.
+fn new_array<'py>(
+    x: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+    options: Option<&Bound<'py, PyDict>>,
+    own: &[&'static str],
+) -> PyResult<(View<'py>, View<'py>, CastOptions)> {
+    let options = options::read(options, own)?;
+    let (to, descr) = dtypes::read(dtype)?;
+    let src = View::read(x)?;
+    let dst = src.like(&descr, NPY_ORDER::NPY_CORDER)?;
+    let options = laid_out(&options, src.of, to);
+    Ok((src, dst, options))
+}
+
+/// Casts an array to a new one, and says what that lost, or raises a LossError: then what is in the new one is unspecified.
+pub(crate) fn cast<'py>(
+    py: Python<'py>,
+    src: &View<'py>,
+    dst: &View<'py>,
+    options: &CastOptions,
+    how: &How<'py>,
+    losses: Losses,
+) -> PyResult<CastReport> {
+    let n = src.len();
+    let traffic = n.saturating_mul(src.itemsize() + dst.itemsize());
+    let done = if src.is_contiguous() && dst.is_contiguous() {
+        let caster = Caster::new(src.of.dtype, dst.of.dtype, options).map_err(failed)?;
+        // SAFETY: the new array is contiguous.
+        let (source, result) = unsafe { (src.bytes(), dst.bytes_mut()) };
+        let done = |done: Result<(), Error>| done.map(|()| CastReport::default());
+        if traffic < LARGE && how.progress.is_none() {
+            detached(py, traffic, || match losses {
+                Losses::Count => caster.cast_checked(source, result, n),
+                Losses::Refuse => done(caster.try_cast(source, result, n)),
+                Losses::RefuseChanges => done(caster.same_value(source, result, n)),
+            })
+        } else {
+            let run = |parallel: &Parallel<'_>| match losses {
+                Losses::Count => caster.par_cast_checked_with(source, result, n, parallel),
+                Losses::Refuse => done(caster.par_try_cast_with(source, result, n, parallel)),
+                Losses::RefuseChanges => done(caster.par_same_value_with(source, result, n, parallel)),
+            };
+            watched(py, how, "elements", run)?
         }
+    } else {
+        let (to, strides) = (Raw(dst.data), &dst.strides);
+        let along = along(&src.shape);
+        in_slices(py, src, dst.of, options, how, &|caster, from, first, shape| {
+            let way = way(strides, along, first);
+            // SAFETY: elements of the new array, which nobody else has.
+            let mut out = unsafe { StridedViewMut::from_ptr({ to }.0.wrapping_offset(way), shape, strides) };
+            let done = |done: Result<(), Error>| done.map(|()| CastReport::default());
+            match losses {
+                Losses::Count => caster.cast_strided_checked(from, &mut out),
+                Losses::Refuse => done(caster.try_cast_strided(from, &mut out)),
+                Losses::RefuseChanges => done(caster.same_value_strided(from, &mut out)),
+            }
+        })?
+    };
+    done.map_err(|error| loss_error(py, error, src, dst.of, options))
+}
+
+/// What a cast of an array would lose.
+pub(crate) fn look<'py>(
+    py: Python<'py>,
+    src: &View<'py>,
+    to: Ordered,
+    options: &CastOptions,
+    how: &How<'py>,
+) -> PyResult<CastReport> {
+    in_slices(py, src, to, options, how, &|caster, from, _, _| caster.report_strided(from))?.map_err(failed)
+}
+
+/// The LossError of the first element of an array that a cast would change.
+pub(crate) fn change(
+    py: Python<'_>,
+    src: &View<'_>,
+    to: Ordered,
+    options: &CastOptions,
+    first: usize,
+) -> PyErr {
+    let (mut way, mut rest) = (0isize, first);
+    for (&extent, &stride) in src.shape.iter().zip(&src.strides).rev() {
+        way = way.wrapping_add(stride.wrapping_mul((rest % extent) as isize));
+        rest /= extent;
+    }
+    let changes = || {
+        let caster = caster_at(src.of, to, options, first)?;
+        // SAFETY: an element of the array, which the view keeps.
+        let element = unsafe { StridedView::from_ptr(src.data.wrapping_offset(way), &[], &[]) };
+        let mut room = [0; 16];
+        let out = &mut StridedViewMut::new(&mut room, 0, &[], &[]);
+        caster.same_value_strided(&element, out)
+    };
+    match changes() {
+        Err(error) => loss_error(py, numbered(error, first), src, to, options),
+        // (Somebody else has written to it.)
+        Ok(()) => PyValueError::new_err(format!("element {first} changed while it was cast")),
+    }
+}
+
+/// What is done with a slice of a view: its caster, its elements, the first of them along the first dimension, and its shape.
+type Work<'a> = dyn Fn(&Caster, &StridedView<'_>, usize, &[usize]) -> Result<CastReport, Error> + Sync + 'a;
+
+/// The dimension along which a shape is cut into slices, one after the other in row-major order: the first of several elements.
+fn along(shape: &[usize]) -> usize {
+    shape.iter().position(|extent| *extent != 1).unwrap_or(0)
+}
+
+/// From the first element of an array to that of a slice, in bytes.
+fn way(strides: &[isize], along: usize, first: usize) -> isize {
+    strides.get(along).map_or(0, |stride| stride.wrapping_mul(first as isize))
+}
+
+/// Does this with one slice of an array after the other. The outer error is that of a signal, or of a progress
+/// callback.
+fn in_slices<'py>(
+    py: Python<'py>,
+    src: &View<'py>,
+    to: Ordered,
+    options: &CastOptions,
+    how: &How<'py>,
+    work: &Work<'_>,
+) -> PyResult<Result<CastReport, Error>> {
+    let n = src.len();
+    let along = along(&src.shape);
+    let rows = src.shape.get(along).copied().unwrap_or(1);
+    let row = n.checked_div(rows).unwrap_or(0);
+    let step = PART.checked_div(row).map_or(rows, |step| step.clamp(1, rows)).max(1);
+    let traffic = n.saturating_mul(src.itemsize() + to.dtype.itemsize());
+    let watch = (traffic >= LARGE || how.progress.is_some()).then(|| Watch::new(how.progress.as_ref()));
+    let (raw, strides, of) = (Raw(src.data), &src.strides, src.of);
+    let mut shape = src.shape.clone();
+    let slice = |rows: Range<usize>, shape: &[usize]| {
+        let before = rows.start * row;
+        let caster = caster_at(of, to, options, before)?;
+        let way = way(strides, along, rows.start);
+        // SAFETY: elements of the array, which the caller keeps. Python code that writes to them at the same time is a data race, as with
+        // NumPy.
+        let view = unsafe { StridedView::from_ptr({ raw }.0.wrapping_offset(way), shape, strides) };
+        work(&caster, &view, rows.start, shape).map_err(|error| numbered(error, before))
+    };
+    let run = || {
+        let mut all = CastReport::default();
+        for first in (0..rows).step_by(step) {
+            let end = rows.min(first + step);
+            if let Some(extent) = shape.get_mut(along) {
+                *extent = end - first;
+            }
+            all.append(slice(first..end, &shape)?);
+            if watch.as_ref().is_some_and(|watch| watch.look(end * row, n).is_break()) {
+                break;
+            }
+        }
+        Ok(all)
+    };
+    let done = detached(py, if watch.is_some() { LARGE } else { traffic }, run);
+    match watch.and_then(Watch::into_error) {
+        Some(error) => Err(error),
+        None => Ok(done),
+    }
+}
+
+/// The caster of elements from this one on. (Random words continue those of the elements before.)
+fn caster_at(from: Ordered, to: Ordered, options: &CastOptions, before: usize) -> Result<Caster, Error> {
+    let options = match options.stochastic {
+        Some(words) => options.stochastic(words.seed, words.first.wrapping_add(before as u64)),
+        None => *options,
+    };
+    Caster::new(from.dtype, to.dtype, &options)
+}
+
+/// An error of elements behind so many others.
+fn numbered(error: Error, before: usize) -> Error {
+    match error {
+        Error::Lossy(mut lossy) => {
+            lossy.index += before;
+            Error::Lossy(lossy)
+        }
+        other => other,
     }
 }
 
@@ -100,93 +286,40 @@ pub(crate) fn masked<'py>(
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<(Bound<'py, PyUntypedArray>, Vec<u8>)> {
     let py = x.py();
-    let cast = Cast::new(x, dtype, options)?;
-    if let Some(shape) = shape.filter(|shape| *shape != cast.src.shape) {
-        let [given, needed] = [&shape, &cast.src.shape].map(|shape| tuple(shape));
+    let (src, dst, options) = new_array(x, dtype, options, &[])?;
+    let (src, n) = (src.contiguous()?, dst.len());
+    if let Some(shape) = shape.filter(|shape| *shape != src.shape) {
+        let [given, needed] = [&shape, &src.shape].map(|shape| tuple(shape));
         return Err(PyValueError::new_err(format!("valid has shape {given}, needed is {needed}")));
     }
-    let mut bits = vec![0u8; cast.src.len().div_ceil(8)];
+    let mut bits = vec![0u8; n.div_ceil(8)];
     if let Some(valid) = &valid
         && valid.len() < bits.len()
     {
         return Err(PyValueError::new_err(format!(
-            "valid has {} bytes, needed are {} for {} elements",
+            "valid has {} bytes, needed are {} for {n} elements",
             valid.len(),
             bits.len(),
-            cast.src.len()
         )));
     }
-    cast.each_part(py, |caster, src, dst, n, before| {
-        let valid = valid.as_deref().map(|valid| Validity::new(valid).from_bit(before));
-        caster.cast_validity(src, valid, dst, &mut bits[before / 8..(before + n).div_ceil(8)], n).map(drop)
-    })?
-    .map_err(failed)?;
-    Ok((cast.dst.array, bits))
-}
-
-/// A cast in C order to a new array.
-struct Cast<'py> {
-    src: View<'py>,
-    dst: View<'py>,
-    caster: Caster,
-    options: CastOptions,
-}
-
-impl<'py> Cast<'py> {
-    fn new(
-        x: &Bound<'py, PyAny>,
-        dtype: &Bound<'py, PyAny>,
-        options: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Self> {
-        let options = options::read(options, &[])?;
-        let (to, descr) = dtypes::read(dtype)?;
-        let src = View::read(x)?.contiguous()?;
-        let dst = src.like(&descr, NPY_ORDER::NPY_CORDER)?;
-        let options = laid_out(&options, src.of, to);
-        let caster = Caster::new(src.of.dtype, to.dtype, &options).map_err(failed)?;
-        Ok(Self { src, dst, caster, options })
+    let sizes = [src.itemsize(), dst.itemsize()];
+    // SAFETY: the new array is contiguous.
+    let (source, result) = unsafe { (src.bytes(), dst.bytes_mut()) };
+    for first in (0..n).step_by(PART) {
+        let end = n.min(first + PART);
+        let caster = caster_at(src.of, dst.of, &options, first).map_err(failed)?;
+        let source = &source[first * sizes[0]..end * sizes[0]];
+        let result = &mut result[first * sizes[1]..end * sizes[1]];
+        let bits = &mut bits[first / 8..end.div_ceil(8)];
+        let valid = valid.as_deref().map(|valid| Validity::new(valid).from_bit(first));
+        py.detach(|| caster.cast_validity(source, valid, result, bits, end - first)).map_err(failed)?;
+        py.check_signals()?;
     }
-
-    /// Calls `work` with the bytes of one part after the other, how many elements these are, and how many came before. The outer error is
-    /// that of a signal.
-    fn each_part(
-        &self,
-        py: Python<'py>,
-        mut work: impl FnMut(&Caster, &[u8], &mut [u8], usize, usize) -> Result<(), Error> + Send,
-    ) -> PyResult<Result<(), Error>> {
-        let n = self.src.len();
-        let sizes = [self.src.itemsize(), self.dst.itemsize()];
-        let mut before = 0;
-        while before < n {
-            let part = PART.min(n - before);
-            // SAFETY: both arrays are contiguous, and the destination is new.
-            let (src, dst) = unsafe {
-                (
-                    core::slice::from_raw_parts(self.src.data.add(before * sizes[0]), part * sizes[0]),
-                    core::slice::from_raw_parts_mut(self.dst.data.add(before * sizes[1]), part * sizes[1]),
-                )
-            };
-            let caster = match self.options.stochastic {
-                // (The random words continue those of the part before.)
-                Some(words) if before > 0 => {
-                    let first = words.first.wrapping_add(before as u64);
-                    let options = self.options.stochastic(words.seed, first);
-                    Caster::new(self.src.of.dtype, self.dst.of.dtype, &options).map_err(failed)?
-                }
-                _ => self.caster,
-            };
-            if let Err(error) = py.detach(|| work(&caster, src, dst, part, before)) {
-                return Ok(Err(error));
-            }
-            py.check_signals()?;
-            before += part;
-        }
-        Ok(Ok(()))
-    }
+    Ok((dst.array, bits))
 }
 
-/// The exception of an error: a LossError, if an element is lost.
-pub(crate) fn loss_error(py: Python<'_>, error: Error, src: &View<'_>, shape: &[usize]) -> PyErr {
+/// The exception of an error: a LossError, if an element is lost, with a report of all that are.
+fn loss_error(py: Python<'_>, error: Error, src: &View<'_>, to: Ordered, options: &CastOptions) -> PyErr {
     let Error::Lossy(lossy) = error else { return failed(error) };
     let raise = || -> PyResult<PyErr> {
         let loss = match lossy.loss {
@@ -198,14 +331,17 @@ pub(crate) fn loss_error(py: Python<'_>, error: Error, src: &View<'_>, shape: &[
             Loss::Inexact => "inexact",
         };
         let value = src.array.as_any().getattr("flat")?.get_item(lossy.index)?;
-        let mut index = vec![0; shape.len()];
+        let mut index = vec![0; src.shape.len()];
         let mut rest = lossy.index;
-        for (at, &extent) in index.iter_mut().zip(shape).rev() {
+        for (at, &extent) in index.iter_mut().zip(&src.shape).rev() {
             (*at, rest) = (rest % extent, rest / extent);
         }
-        let index = pyo3::types::PyTuple::new(py, index)?;
-        let class = py.import("lanecast")?.getattr("LossError")?;
-        let instance = class.call1((lossy.to_string(), lossy.index, index, value, loss))?;
+        let index = PyTuple::new(py, index)?;
+        let module = py.import("lanecast")?;
+        let instance =
+            module.getattr("LossError")?.call1((lossy.to_string(), lossy.index, index, value, loss))?;
+        let report = look(py, src, to, options, &How::default())?;
+        instance.setattr("report", module.getattr("Report")?.call1(numbers(report))?)?;
         Ok(PyErr::from_value(instance))
     };
     raise().unwrap_or_else(|error| error)

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import time
+import tracemalloc
 import warnings
 
 import lanecast
@@ -33,6 +34,7 @@ def test_checked_is_astype(source):
             expected = codes(lanecast.astype(flat, target))
             assert (codes(array).reshape(-1) == expected).all()
             assert report.elements == view.size and array.shape == view.shape
+            assert lanecast.report(view, target) == report
             result, valid = lanecast.masked(view, target)
             assert report.lost == view.size - int(valid.sum())
             kept = np.repeat(valid.reshape(-1), 2 if is_complex(target) else 1)
@@ -75,6 +77,47 @@ def test_large_checked():
     valid = np.ones(10_000_000, bool)
     valid[7] = False
     assert np.flatnonzero(~lanecast.masked(x, "uint8", valid)[1]).tolist() == [7, 5_000_000, 9_999_999]
+
+
+def test_large_views_are_checked():
+    """In slices along the first dimension, without a copy of the source; or in chunks on threads."""
+    x = np.zeros((3000, 4000), np.float32)
+    x[2000, 6], x[7, 3998], x[2999, 2] = 1e9, np.nan, 0.5
+    for view in (x, x.T, x[::-1, ::2], x[:, 1:].T, x[None, :, :, None]):
+        array, report = lanecast.checked(view, "int8", threads=2)
+        dense = np.ascontiguousarray(view)
+        assert report == lanecast.checked(dense, "int8")[1] == lanecast.report(view, "int8")
+        assert (array == lanecast.astype(dense, "int8")).all() and array.flags.c_contiguous
+        with pytest.raises(lanecast.LossError) as caught:
+            lanecast.try_astype(view, "int8")
+        assert caught.value.flat_index == report.first and caught.value.report == report
+        out = np.full(view.shape, 7, np.int8)
+        for how in ({}, {"out": out}):
+            with pytest.raises(lanecast.LossError) as caught:
+                lanecast.astype(view, "int8", casting="same_value", **how)
+            assert caught.value.flat_index == min(report.first, report.first_inexact)
+            assert caught.value.report == report and (out == 7).all()
+        seen = lanecast.checked(view, "float8_e4m3fn", stochastic=7)[0]
+        assert (codes(seen) == codes(lanecast.astype(dense, "float8_e4m3fn", stochastic=7))).all()
+
+
+def test_a_report_takes_no_room():
+    x = np.zeros((3000, 4000), np.float32)
+    for view in (x, x.T, x[:, ::2]):
+        for call in (
+            lambda view=view: lanecast.report(view, "float16"),
+            lambda view=view, out=np.empty(view.shape): lanecast.astype(view, "float64", casting="same_value", out=out),
+        ):
+            tracemalloc.start()
+            call()
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak < 1 << 20
+    assert lanecast.report([], "int8").ok and lanecast.report(3, "int8").elements == 1
+    packed = lanecast.pack(lanecast.astype(np.arange(-8, 8), "int4"))
+    assert lanecast.report(packed, "uint8").below == 8
+    with pytest.raises(TypeError, match="threads"):
+        lanecast.report(x, "int8", threads=2)
 
 
 def test_bitmaps():
@@ -911,7 +954,8 @@ def test_nothing_grows():
                 pass
         lanecast.from_dlpack(lanecast.dlpack(x))
         lanecast.dlpack(x).__dlpack__()
-        _lanecast.checked(x, dtype, None)
+        lanecast.checked(x, dtype)
+        lanecast.report(x[::2], dtype)
 
     def size():
         gc.collect()

@@ -28,6 +28,7 @@ from lanecast._api import (
     pack,
     parse,
     promote_types,
+    report,
     result_type,
     try_astype,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "patched",
     "promote_types",
     "quantize",
+    "report",
     "requantize",
     "result_type",
     "try_astype",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -135,7 +135,14 @@ def _extents(name: str, given: Any) -> tuple[int, ...]:
     return extents
 
 
-def checked(x: Any, dtype: Any, **options: Any) -> tuple[Array, Report]:
+def checked(
+    x: Any,
+    dtype: Any,
+    *,
+    threads: int | None = None,
+    progress: Callable[[int, int], Any] | None = None,
+    **options: Any,
+) -> tuple[Array, Report]:
     """Cast as astype does, and say what that lost. The result is in C order.
 
     >>> import lanecast
@@ -145,11 +152,33 @@ def checked(x: Any, dtype: Any, **options: Any) -> tuple[Array, Report]:
     >>> report.above, report.below, report.negative, report.inexact, report.first
     (1, 1, 1, 1, 1)
     """
-    array, numbers = _lanecast.checked(x, dtype, options)
+    array, numbers = _lanecast.checked(x, dtype, threads, progress, options)
     return array, Report(*numbers)
 
 
-def try_astype(x: Any, dtype: Any, **options: Any) -> Array:
+def report(
+    x: Any, dtype: Any, *, progress: Callable[[int, int], Any] | None = None, **options: Any
+) -> Report:
+    """What astype would lose. Nothing is cast: it takes a few KiB beside x, however large that is.
+
+    >>> import lanecast, numpy as np
+    >>> x = np.array([100, -300, 7])
+    >>> [name for name in ("int8", "int16", "int32") if lanecast.report(x, name).ok]
+    ['int16', 'int32']
+    >>> print(lanecast.report(np.float32([0.1, 0.5, 1e6]), "float16"))
+    3 elements: 1 above, 1 inexact; the first lost is element 2
+    """
+    return Report(*_lanecast.report(x, dtype, progress, options))
+
+
+def try_astype(
+    x: Any,
+    dtype: Any,
+    *,
+    threads: int | None = None,
+    progress: Callable[[int, int], Any] | None = None,
+    **options: Any,
+) -> Array:
     """Cast as astype does, unless that loses an element: then raise a LossError. Rounding is no loss here.
 
     >>> import lanecast
@@ -159,11 +188,7 @@ def try_astype(x: Any, dtype: Any, **options: Any) -> Array:
     Traceback (most recent call last):
     lanecast.LossError: element 1, 256.0, is above what uint8 holds
     """
-    try:
-        return _lanecast.try_cast(x, dtype, options)
-    except LossError as error:
-        error.report = Report(*_lanecast.checked(x, dtype, options)[1])
-        raise
+    return _lanecast.try_cast(x, dtype, threads, progress, options)
 
 
 def masked(
