@@ -166,7 +166,8 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
 
     fn try_lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error> {
         let caster = typed::<S, D>(options)?;
-        by_views(self, |src, dst| caster.try_cast_strided(src, dst))
+        let (elements, strides) = by_views(self, |src, dst| caster.try_cast_strided(src, dst))?;
+        Ok(array(self, elements, strides))
     }
 
     fn par_lanecast_with<D: Element>(
@@ -175,7 +176,8 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
         how: &Parallel<'_>,
     ) -> Result<Array<D, Dim>, Error> {
         let caster = typed::<S, D>(options)?;
-        by_views(self, |src, dst| caster.par_cast_strided_with(src, dst, how))
+        let (elements, strides) = by_views(self, |src, dst| caster.par_cast_strided_with(src, dst, how))?;
+        Ok(array(self, elements, strides))
     }
 
     fn lanecast_into_with<D: Element>(
@@ -191,29 +193,32 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
         {
             return caster.fill(from, to.into(), from.len()).map(drop);
         }
-        let strides = bytes::<D>(dst.strides().iter().copied());
-        let first = dst.as_mut_ptr().cast();
+        let (from_strides, to_strides) =
+            (bytes::<S>(self.strides().iter().copied()), bytes::<D>(dst.strides().iter().copied()));
         #[allow(unsafe_code, reason = "arrays are pointers and strides")]
-        // SAFETY: the array has the shape of this one. It is borrowed mutably and this one borrowed, so they have no
-        // element in common.
-        unsafe {
-            cast::<S, Dim>(&caster, self, first, &strides)
-        }
+        // SAFETY: the elements of both arrays are there, the one borrowed and the other mutably.
+        let (from, mut to) = unsafe {
+            (
+                StridedView::from_ptr(self.as_ptr().cast(), self.shape(), &from_strides),
+                StridedViewMut::from_ptr(dst.as_mut_ptr().cast(), self.shape(), &to_strides),
+            )
+        };
+        caster.cast_strided(&from, &mut to)
     }
 }
 
-/// Makes an array by a cast of views to elements of the type `D`.
+/// Makes the elements of an array, and its strides, by a cast of views to elements of the type `D`.
 fn by_views<S: Element, D: Element, Dim: Dimension>(
     src: &ArrayRef<S, Dim>,
     cast: impl FnOnce(&StridedView<'_>, &mut StridedViewMut<'_>) -> Result<(), Error>,
-) -> Result<Array<D, Dim>, Error> {
+) -> Result<(Vec<D>, Dim), Error> {
     if src.is_empty() {
         // (Without elements, the constructor demands strides of 0.)
-        return Ok(array(src, Vec::new(), Dim::zeros(src.ndim())));
+        return Ok((Vec::new(), Dim::zeros(src.ndim())));
     }
     let has_gaps = src.as_slice_memory_order().is_none();
     let strides = if has_gaps { order_of_c(src) } else { strides_of(src) };
-    let in_bytes = bytes::<D>(strides.slice().iter().map(|&stride| stride as isize));
+    let in_bytes = bytes::<D>(strides.slice().iter().map(|stride| stride.cast_signed()));
     // (Elements along a negative stride lie before the first one.)
     let ways = in_bytes.iter().zip(src.shape()).filter(|(stride, _)| **stride < 0);
     let before: usize = ways.map(|(stride, extent)| stride.unsigned_abs() * (extent - 1)).sum();
@@ -229,7 +234,7 @@ fn by_views<S: Element, D: Element, Dim: Dimension>(
         cast(&from, &mut StridedViewMut::from_ptr(first, src.shape(), &in_bytes))?;
         new.set_len(src.len());
     }
-    Ok(array(src, new, strides))
+    Ok((new, strides))
 }
 
 /// An array of the shape of another.
@@ -276,24 +281,12 @@ fn elements<S: Element, D: Element, Dim: Dimension>(
     if let Some(elements) = in_memory(src, caster) {
         return Ok((caster.vec(elements, elements.len(), elements.len())?, strides_of(src)));
     }
-    let strides = order_of_c(src);
     if !caster.route().is_stochastic
         && let Some(elements) = few(src, |elements| caster.new_vec(elements)).or_else(|| rows(src, caster))
     {
-        return Ok((elements, strides));
+        return Ok((elements, order_of_c(src)));
     }
-    let no_memory = |_| Error::Allocation { dtype: D::DTYPE, elements: src.len() };
-    let mut new = vec_with_capacity(src.len()).map_err(no_memory)?;
-    let in_bytes = bytes::<D>(strides.slice().iter().map(|&stride| stride as isize));
-    let first = new.spare_capacity_mut().as_mut_ptr().cast();
-    #[allow(unsafe_code, reason = "the vector is made for what is cast")]
-    // SAFETY: the vector has room for the elements of the array, in the order of C. The cast writes every one of them, as elements of
-    // the dtype of `D`.
-    unsafe {
-        cast::<S, Dim>(caster, src, first, &in_bytes)?;
-        new.set_len(src.len());
-    }
-    Ok((new, strides))
+    by_views(src, |src, dst| caster.cast_strided(src, dst))
 }
 
 /// Elements that are gathered before they are cast: few enough to be in L1 still.
@@ -427,18 +420,4 @@ fn in_memory<'a, S, Dim: Dimension>(array: &'a ArrayRef<S, Dim>, caster: &Caster
 fn bytes<T>(strides: impl Iterator<Item = isize>) -> Vec<isize> {
     // (Strides along several elements do not overflow, because those are in memory. The others do not matter.)
     strides.map(|stride| stride.wrapping_mul(size_of::<T>() as isize)).collect()
-}
-
-/// # Safety
-/// There are writable elements of the caster's target along the strides, in the shape of the source, and none is one of the source.
-#[allow(unsafe_code, reason = "arrays are pointers and strides")]
-unsafe fn cast<S: Element, Dim: Dimension>(
-    caster: &Caster,
-    src: &ArrayRef<S, Dim>,
-    dst: *mut u8,
-    strides: &[isize],
-) -> Result<(), Error> {
-    let source = (src.as_ptr().cast(), &bytes::<S>(src.strides().iter().copied())[..]);
-    // SAFETY: the elements of an array are there; the rest is the caller's promise.
-    unsafe { caster.cast_views(source, (dst, strides), src.shape()) }
 }

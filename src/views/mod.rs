@@ -417,25 +417,6 @@ impl Caster {
         self.cast_strided(&src, &mut dst)
     }
 
-    /// The same for views that are in memory, and do not overlap.
-    ///
-    /// # Safety
-    /// Every source element is readable, every destination element writable, and no byte is one of both.
-    #[cfg(feature = "ndarray")]
-    #[allow(unsafe_code, reason = "arrays of a crate that has checked them")]
-    pub(crate) unsafe fn cast_views(
-        &self,
-        (src, src_strides): (*const u8, &[isize]),
-        (dst, dst_strides): (*mut u8, &[isize]),
-        shape: &[usize],
-    ) -> Result<(), Error> {
-        self.with_walk(shape, src_strides, dst_strides, |walk| {
-            // SAFETY: the caller's promise.
-            unsafe { walk.cast(self, src, dst) };
-            Ok(())
-        })
-    }
-
     /// Calls `then` with the normal form of a pair of views, unless they have no elements.
     fn with_walk(
         &self,
