@@ -1,7 +1,14 @@
-//! The name that programs linked with the shared library look for: it changes with what they rely on.
+//! How the shared library is linked.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    // The threads of the pool wait in its code, and so it must stay where it is when a program has closed it.
+    if std::env::var_os("CARGO_CFG_UNIX").is_some()
+        && std::env::var("CARGO_CFG_TARGET_VENDOR").as_deref() != Ok("apple")
+    {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    }
+    // The name that programs look for: it changes with what they rely on.
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         let major = std::env::var("CARGO_PKG_VERSION_MAJOR").expect("cargo sets CARGO_PKG_VERSION_MAJOR");
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,liblanecast.so.{major}");

@@ -189,6 +189,46 @@ fn programs_link_the_static_library_and_run() {
     examples_run("static", &[include, library, "-lpthread".into(), "-ldl".into(), "-lm".into()]);
 }
 
+/// A program that closes the library lives on, although the threads of the pool wait in it; it may open it once more.
+#[cfg(unix)]
+#[test]
+#[ignore = "builds the library that is installed"]
+fn a_program_may_close_the_library() {
+    let (source, program, prefix) = (scratch("close.c"), scratch("close"), installed());
+    std::fs::write(
+        &source,
+        "#include <dlfcn.h>\n\
+         #include <stdio.h>\n\
+         #include <unistd.h>\n\
+         #include \"lanecast.h\"\n\
+         typedef lanecast_status (*cast_on)(lanecast_dtype, const void *, lanecast_dtype, void *, size_t,\n\
+                                            const lanecast_options *, uint32_t);\n\
+         static float x[1 << 20];\n\
+         static unsigned char codes[1 << 20];\n\
+         int main(int argc, char **argv)\n\
+         {\n\
+             for (int i = 0; i < 5; i++) {\n\
+                 union { void *symbol; cast_on call; } cast;\n\
+                 void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;\n\
+                 if (library == NULL) return 1;\n\
+                 cast.symbol = dlsym(library, \"lanecast_cast_parallel\");\n\
+                 if (cast.call(LANECAST_DTYPE_FLOAT32, x, LANECAST_DTYPE_FLOAT8_E4M3FN, codes, 1 << 20, NULL, 0)) return 2;\n\
+                 if (dlclose(library) != 0) return 3;\n\
+                 usleep(2000);\n\
+             }\n\
+             puts(\"closed\");\n\
+             return 0;\n\
+         }\n",
+    )
+    .unwrap();
+    run(Command::new("cc")
+        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args([&program, &source])
+        .arg(format!("-I{}", prefix.join("include").display()))
+        .arg("-ldl"));
+    assert_eq!(run(Command::new(&program).arg(prefix.join("lib/liblanecast.so"))), "closed\n");
+}
+
 /// By the flags that pkg-config gives; where it is missing, those that the file of pkg-config has.
 #[test]
 #[ignore = "builds the library that is installed"]
