@@ -189,6 +189,41 @@ fn programs_link_the_static_library_and_run() {
     examples_run("static", &[include, library, "-lpthread".into(), "-ldl".into(), "-lm".into()]);
 }
 
+/// A program that needs no shared library at all, by the flags that pkg-config has for that.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "builds the library that is installed"]
+fn a_program_without_shared_libraries_links_and_runs() {
+    let empty = scratch("empty.c");
+    std::fs::write(&empty, "int main(void) { return 0; }\n").unwrap();
+    let can = Command::new("cc")
+        .arg("-static")
+        .arg(&empty)
+        .arg("-o")
+        .arg(scratch("empty"))
+        .output()
+        .expect("cc runs");
+    if !can.status.success() {
+        return println!("NOT RUN: cc -static, for which the C library is not here");
+    }
+    let Ok(output) = Command::new("pkg-config")
+        .args(["--static", "--cflags", "--libs", "lanecast"])
+        .env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig"))
+        .output()
+    else {
+        return println!("NOT RUN: pkg-config, which is not here");
+    };
+    let flags = String::from_utf8(output.stdout).expect("flags");
+    let program = scratch("parallel.alone");
+    run(Command::new("cc")
+        .arg("-static")
+        .arg(root().join("examples/parallel.c"))
+        .args(flags.split_whitespace())
+        .arg("-o")
+        .arg(&program));
+    assert!(run(&mut Command::new(&program)).starts_with("4000000 elements, 0 wrong\n"));
+}
+
 /// A program that closes the library lives on, although the threads of the pool wait in it; it may open it once more.
 #[cfg(unix)]
 #[test]
