@@ -19,7 +19,7 @@ int main(void)
 
     status = lanecast_cast_checked(LANECAST_DTYPE_FLOAT64, x, LANECAST_DTYPE_INT8, narrow, 6, NULL, &report, valid);
     if (status != LANECAST_OK && status != LANECAST_ERR_LOSSY)
-        return fprintf(stderr, "%s\n", lanecast_strerror(status)), 1;
+        return fprintf(stderr, "%s\n", lanecast_error_message()), 1;
     printf("%s: %u above, %u below, %u NaN, %u rounded\n", lanecast_strerror(status), (unsigned)report.above,
            (unsigned)report.below, (unsigned)report.nan, (unsigned)report.inexact);
     if (report.first != UINT64_MAX)

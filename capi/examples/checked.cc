@@ -25,7 +25,7 @@ template <typename To, typename From> std::vector<To> cast(const std::vector<Fro
         throw std::range_error("element " + std::to_string(report.first) + ", " + std::to_string(from[report.first]) +
                                ", does not fit in " + lanecast_dtype_name(dtype_of<To>::value));
     if (status != LANECAST_OK)
-        throw std::runtime_error(lanecast_strerror(status));
+        throw std::runtime_error(lanecast_error_message());
     return to;
 }
 

@@ -27,7 +27,7 @@ int main(void)
     /* The buffer has the size of the larger of the two, which is that of the floats. */
     status = lanecast_cast_in_place(LANECAST_DTYPE_FLOAT32, LANECAST_DTYPE_BFLOAT16, x, n * sizeof *x, n, NULL);
     if (status != LANECAST_OK)
-        return fprintf(stderr, "%s\n", lanecast_strerror(status)), 1;
+        return fprintf(stderr, "%s\n", lanecast_error_message()), 1;
     halves = realloc(x, n * sizeof *halves);
     if (halves == NULL)
         return fprintf(stderr, "no memory\n"), 1;
@@ -45,6 +45,6 @@ int main(void)
 
     /* A buffer of any other size is an error, and nothing is written. */
     status = lanecast_cast_in_place(LANECAST_DTYPE_FLOAT32, LANECAST_DTYPE_BFLOAT16, &bits, 2, 1, NULL);
-    printf("2 bytes for a float: %s\n", lanecast_strerror(status));
+    printf("2 bytes for a float: %s\n", lanecast_error_message());
     return wrong == 0 && status == LANECAST_ERR_SIZE ? 0 : 1;
 }

@@ -30,7 +30,7 @@ int main(void)
         x[i] = (double)i + 0.75;
     status = lanecast_cast_parallel(LANECAST_DTYPE_FLOAT64, x, LANECAST_DTYPE_INT32, ints, n, NULL, 0);
     if (status != LANECAST_OK)
-        return fprintf(stderr, "%s\n", lanecast_strerror(status)), 1;
+        return fprintf(stderr, "%s\n", lanecast_error_message()), 1;
     for (i = 0; i < n; i++)
         wrong += ints[i] != (int)i;
     printf("%u elements, %u wrong\n", (unsigned)n, (unsigned)wrong);

@@ -44,7 +44,7 @@ int main()
     const lanecast_status status = lanecast_cast_parallel_with(LANECAST_DTYPE_FLOAT32, x.data(), LANECAST_DTYPE_UINT8,
                                                                bytes.data(), x.size(), nullptr, &how);
     if (status != LANECAST_OK) {
-        std::cerr << lanecast_strerror(status) << '\n';
+        std::cerr << lanecast_error_message() << '\n';
         return 1;
     }
     std::size_t wrong = 0;

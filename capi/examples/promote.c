@@ -27,7 +27,7 @@ int main(void)
         if (status == LANECAST_OK)
             status = lanecast_can_cast(operands[0], common, "safe", &safe);
         if (status != LANECAST_OK)
-            return fprintf(stderr, "%s: %s\n", rules[i], lanecast_strerror(status)), 1;
+            return fprintf(stderr, "%s: %s\n", rules[i], lanecast_error_message()), 1;
         printf("= %s, and %s\n", lanecast_dtype_name(common), safe ? "safe" : "not safe");
     }
     return 0;

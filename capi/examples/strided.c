@@ -28,7 +28,7 @@ int main(void)
     status = lanecast_cast_strided(LANECAST_DTYPE_UINT8, &image[ROWS - 1][0][1], from, LANECAST_DTYPE_FLOAT32, green, to,
                                    shape, 2, NULL);
     if (status != LANECAST_OK)
-        return fprintf(stderr, "%s\n", lanecast_strerror(status)), 1;
+        return fprintf(stderr, "%s\n", lanecast_error_message()), 1;
     for (column = 0; column < COLUMNS; column++)
         for (row = 0; row < ROWS; row++) {
             printf("%g%s", green[column][row], row == ROWS - 1 ? "\n" : " ");

@@ -28,7 +28,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_DTYPE -2
 
 /*
- No dtype, profile, ruleset or level of casting has this name.
+ No dtype, profile, scaling, ruleset or level of casting has this name.
  */
 #define LANECAST_ERR_NAME -3
 
@@ -784,7 +784,8 @@ lanecast_status lanecast_cast(lanecast_dtype from,
 
 /*
  Casts n elements from number first on, of a source of first + n: also where a packed one begins within a byte, as in a
- bitmap of Arrow with an offset, whose dtype is uint1. All else is as for lanecast_cast.
+ bitmap of Arrow with an offset, whose dtype is uint1. All else is as for lanecast_cast: chance, too, counts from the first that
+ is cast on.
 
  # Safety
  `src` is readable for `first + n` elements and `dst` writable for `n`; `o` is NULL or points to `o->size` readable bytes.

@@ -22,7 +22,7 @@ mod codes;
 mod message;
 pub use codes::*;
 pub use message::lanecast_error_message;
-use message::{say, unknown};
+use message::{null, overlapping, say, unknown};
 
 /// A dtype: one of `LANECAST_DTYPE_*`.
 pub type lanecast_dtype = u8;
@@ -35,7 +35,7 @@ pub const LANECAST_OK: i32 = 0;
 pub const LANECAST_ERR_NULL: i32 = -1;
 /// No dtype has this code, or there is no cast under scales of these.
 pub const LANECAST_ERR_DTYPE: i32 = -2;
-/// No dtype, profile, ruleset or level of casting has this name.
+/// No dtype, profile, scaling, ruleset or level of casting has this name.
 pub const LANECAST_ERR_NAME: i32 = -3;
 /// The options: a size that is too small, a value out of its range, or something unknown that is not zero; or there is no
 /// such scaling.
@@ -241,16 +241,25 @@ fn guard(body: impl FnOnce() -> Result<(), lanecast_status> + std::panic::Unwind
 ///
 /// # Safety
 /// NULL, or `size` bytes are readable. Every field of `T` is a number or a pointer, for which zeros are a value.
-unsafe fn read_sized<T: Copy>(from: *const T, least: usize) -> Result<T, lanecast_status> {
+unsafe fn read_sized<T: Copy>(what: &str, from: *const T, least: usize) -> Result<T, lanecast_status> {
     if from.is_null() {
-        return Err(LANECAST_ERR_NULL);
+        return Err(null(what));
     }
     let bytes = from.cast::<u8>();
     // SAFETY: not NULL, hence so many bytes are readable by the caller's promise, at any alignment. Zeros are a value.
     unsafe {
         let size = from.cast::<u32>().read_unaligned() as usize;
-        if size < least || (size_of::<T>()..size).any(|i| bytes.add(i).read() != 0) {
-            return Err(LANECAST_ERR_OPTIONS);
+        if size < least {
+            let text = format_args!(
+                "the size of {what} is {size}; it is {least} at least (the init functions set it)"
+            );
+            return Err(say(LANECAST_ERR_OPTIONS, &text));
+        }
+        if let Some(i) = (size_of::<T>()..size).find(|&i| bytes.add(i).read() != 0) {
+            let known = size_of::<T>();
+            let text =
+                format_args!("byte {i} of {what} is not zero; this library knows {known} of its {size}");
+            return Err(say(LANECAST_ERR_OPTIONS, &text));
         }
         let mut ours = MaybeUninit::<T>::zeroed();
         ours.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes, size.min(size_of::<T>()));
@@ -267,7 +276,7 @@ unsafe fn read_options(o: *const lanecast_options) -> Result<CastOptions, laneca
         return Ok(CastOptions::new());
     }
     // SAFETY: the caller's promise; all fields are numbers.
-    CastOptions::try_from(&unsafe { read_sized(o, FIRST_BLOCK) }?)
+    CastOptions::try_from(&unsafe { read_sized("o", o, FIRST_BLOCK) }?)
 }
 
 /// Writes the first block, for which every caller has room.
@@ -276,7 +285,7 @@ unsafe fn read_options(o: *const lanecast_options) -> Result<CastOptions, laneca
 /// `o` is writable for that.
 unsafe fn write_options(o: *mut lanecast_options, options: &CastOptions) -> Result<(), lanecast_status> {
     if o.is_null() {
-        return Err(LANECAST_ERR_NULL);
+        return Err(null("o"));
     }
     let options = lanecast_options::from(options);
     // SAFETY: not NULL, hence writable by the caller's promise.
@@ -288,12 +297,16 @@ unsafe fn write_options(o: *mut lanecast_options, options: &CastOptions) -> Resu
 ///
 /// # Safety
 /// NULL, or a C string that lives as long as the answer is used.
-unsafe fn read_name<'a>(name: *const c_char) -> Result<&'a str, lanecast_status> {
+unsafe fn read_name<'a>(what: &str, name: *const c_char) -> Result<&'a str, lanecast_status> {
     if name.is_null() {
-        return Err(LANECAST_ERR_NULL);
+        return Err(null(what));
     }
     // SAFETY: not NULL, hence a C string by the caller's promise.
-    unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| LANECAST_ERR_NAME)
+    let name = unsafe { CStr::from_ptr(name) };
+    name.to_str().map_err(|_| {
+        let bytes = name.to_bytes().escape_ascii();
+        say(LANECAST_ERR_NAME, &format_args!("{what} is \"{bytes}\", which is no UTF-8 and names nothing"))
+    })
 }
 
 /// Sets every option to its default, and `size` to the size of the first block: what is behind it is not read.
@@ -319,7 +332,7 @@ pub unsafe extern "C" fn lanecast_options_stochastic(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise: NULL, or there are as many bytes as `size` says, and as many as a whole structure.
-        let known = unsafe { read_sized(o, FIRST_BLOCK) }?;
+        let known = unsafe { read_sized("o", o, FIRST_BLOCK) }?;
         let size = size_of::<lanecast_options>() as u32;
         let all = lanecast_options { size, stochastic: 1, reserved2: [0; 11], seed, first, ..known };
         // SAFETY: not NULL, hence writable by the caller's promise.
@@ -339,10 +352,11 @@ pub unsafe extern "C" fn lanecast_options_profile(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let name = unsafe { read_name(name) }?;
+        let name = unsafe { read_name("name", name) }?;
         // Not by `profile`, whose error allocates.
         let found = CastOptions::PROFILES.into_iter().find(|(known, _)| *known == name);
-        let (_, options) = found.ok_or_else(|| unknown("profile", name))?;
+        let (_, options) = found
+            .ok_or_else(|| unknown("profile", name, CastOptions::PROFILES.iter().map(|(known, _)| *known)))?;
         // SAFETY: the caller's promise.
         unsafe { write_options(o, &options) }
     })
@@ -359,13 +373,14 @@ pub unsafe extern "C" fn lanecast_dtype_from_name(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let name = unsafe { read_name(name) }?;
+        let name = unsafe { read_name("name", name) }?;
         if out.is_null() {
-            return Err(LANECAST_ERR_NULL);
+            return Err(null("out"));
         }
         // Not by `parse`, whose error allocates.
         let dtype = DType::ALL.into_iter().find(|dtype| dtype.name() == name);
-        let dtype = dtype.ok_or_else(|| unknown("dtype", name))?;
+        let dtype =
+            dtype.ok_or_else(|| unknown("dtype", name, DType::ALL.iter().map(|dtype| dtype.name())))?;
         // SAFETY: not NULL, hence writable by the caller's promise.
         unsafe { out.write(dtype.code()) };
         Ok(())
@@ -416,7 +431,8 @@ pub unsafe extern "C" fn lanecast_cast(
 }
 
 /// Casts n elements from number first on, of a source of first + n: also where a packed one begins within a byte, as in a
-/// bitmap of Arrow with an offset, whose dtype is uint1. All else is as for lanecast_cast.
+/// bitmap of Arrow with an offset, whose dtype is uint1. All else is as for lanecast_cast: chance, too, counts from the first that
+/// is cast on.
 ///
 /// # Safety
 /// `src` is readable for `first + n` elements and `dst` writable for `n`; `o` is NULL or points to `o->size` readable bytes.
@@ -509,9 +525,12 @@ pub unsafe extern "C" fn lanecast_cast_checked(
                 let validity = if validity.is_null() {
                     None
                 } else {
-                    let bits = memory(validity, n.div_ceil(8))?;
-                    if overlap(bits, src) || overlap(bits, &raw const *dst) {
-                        return Err(LANECAST_ERR_OVERLAP);
+                    let bits = memory("validity", validity, n.div_ceil(8))?;
+                    if overlap(bits, src) {
+                        return Err(overlapping("validity", "src"));
+                    }
+                    if overlap(bits, &raw const *dst) {
+                        return Err(overlapping("validity", "dst"));
                     }
                     // SAFETY: writable by the caller's promise, initialised first, and it overlaps neither buffer.
                     Some(unsafe {
@@ -566,13 +585,14 @@ unsafe fn whole_buffers<'a>(
     if n == 0 {
         return Ok(None);
     }
-    let all = first.checked_add(n).ok_or(LANECAST_ERR_SIZE)?;
+    let text = format_args!("there is no source of first + n elements: those are {first} + {n}");
+    let all = first.checked_add(n).ok_or_else(|| say(LANECAST_ERR_SIZE, &text))?;
     // No memory is as large as what overflows.
     let size = |dtype: DType, n, packing| dtype.byte_len(n, packing).unwrap_or(usize::MAX);
-    let src = memory(src.cast(), size(caster.from(), all, options.src_packing))?;
-    let dst = memory(dst.cast::<MaybeUninit<u8>>(), size(caster.to(), n, options.dst_packing))?;
+    let src = memory("src", src.cast(), size(caster.from(), all, options.src_packing))?;
+    let dst = memory("dst", dst.cast::<MaybeUninit<u8>>(), size(caster.to(), n, options.dst_packing))?;
     if overlap(src, dst) {
-        return Err(LANECAST_ERR_OVERLAP);
+        return Err(overlapping("src", "dst"));
     }
     // SAFETY: of the size of `n` elements, which the caller promises to be readable and writable; not overlapping.
     Ok(Some(unsafe { (caster, &*src, &mut *dst.cast_mut()) }))
@@ -580,14 +600,18 @@ unsafe fn whole_buffers<'a>(
 
 /// The memory of `n` numbers of a caller, if it can be some: not NULL, aligned, no larger than objects are, and inside
 /// the address space. A slice can be made of it where the caller promises that it is readable or writable.
-fn memory<T>(first: *const T, n: usize) -> Result<*const [T], lanecast_status> {
+fn memory<T>(what: &str, first: *const T, n: usize) -> Result<*const [T], lanecast_status> {
     if first.is_null() {
-        return Err(LANECAST_ERR_NULL);
+        return Err(null(what));
     }
     let bytes = n.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
     let end = bytes.and_then(|bytes| first.addr().checked_add(bytes));
-    if end.is_none() || !first.is_aligned() {
-        return Err(LANECAST_ERR_SIZE);
+    if end.is_none() {
+        return Err(say(LANECAST_ERR_SIZE, &format_args!("{what} does not fit into the address space")));
+    }
+    if !first.is_aligned() {
+        let text = format_args!("{what} is at {first:?}, which is no multiple of {}", align_of::<T>());
+        return Err(say(LANECAST_ERR_SIZE, &text));
     }
     Ok(core::ptr::slice_from_raw_parts(first, n))
 }
@@ -613,15 +637,16 @@ pub unsafe extern "C" fn lanecast_promote(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let name = unsafe { read_name(rules) }?;
+        let name = unsafe { read_name("rules", rules) }?;
         let rules = Rules::ALL.into_iter().find(|rules| rules.name() == name);
-        let rules = rules.ok_or_else(|| unknown("ruleset", name))?;
+        let rules =
+            rules.ok_or_else(|| unknown("ruleset", name, Rules::ALL.iter().map(|rules| rules.name())))?;
         if out.is_null() {
-            return Err(LANECAST_ERR_NULL);
+            return Err(null("out"));
         }
         let mut set = DTypeSet::EMPTY;
         if count > 0 {
-            let operands = memory(operands, count)?;
+            let operands = memory("operands", operands, count)?;
             // SAFETY: readable by the caller's promise.
             for code in unsafe { &*operands } {
                 set = set.with(dtype(*code)?);
@@ -650,11 +675,13 @@ pub unsafe extern "C" fn lanecast_can_cast(
         let from = dtype(from)?;
         let to = dtype(to)?;
         // SAFETY: the caller's promise.
-        let name = unsafe { read_name(level) }?;
+        let name = unsafe { read_name("level", level) }?;
         let level = Casting::ALL.into_iter().find(|level| level.name() == name);
-        let level = level.ok_or_else(|| unknown("level of casting", name))?;
+        let level = level.ok_or_else(|| {
+            unknown("level of casting", name, Casting::ALL.iter().map(|level| level.name()))
+        })?;
         if out.is_null() {
-            return Err(LANECAST_ERR_NULL);
+            return Err(null("out"));
         }
         // SAFETY: not NULL, hence writable by the caller's promise.
         unsafe { out.write(from.can_cast(to, level).into()) };
@@ -675,14 +702,16 @@ pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
         LANECAST_OK => c"done",
         LANECAST_ERR_NULL => c"a pointer is NULL that must not be",
         LANECAST_ERR_DTYPE => c"no dtype has this code, or there is no cast under scales of these",
-        LANECAST_ERR_NAME => c"no dtype, profile, ruleset or level of casting has this name",
+        LANECAST_ERR_NAME => c"no dtype, profile, scaling, ruleset or level of casting has this name",
         LANECAST_ERR_OPTIONS => {
             c"the options have too small a size, a value out of range, or an unknown field that is not zero; or there is no such scaling"
         }
         LANECAST_ERR_ISA => {
             c"the instruction set that the options or LANECAST_ISA name is not available here"
         }
-        LANECAST_ERR_SIZE => c"the size of a buffer overflows, or is not that of its elements",
+        LANECAST_ERR_SIZE => {
+            c"a buffer overflows the address space, or is not of the size of its elements; or a shape or strides are not aligned"
+        }
         LANECAST_ERR_OVERLAP => c"the buffers overlap, or elements of a strided destination do",
         LANECAST_ERR_INTERNAL => c"a defect of lanecast; please report it",
         LANECAST_ERR_LOSSY => c"the cast is done, and lost elements",

@@ -4,7 +4,10 @@ use core::cell::Cell;
 use core::ffi::c_char;
 use core::fmt::{self, Display, Write};
 
-use super::{LANECAST_ERR_MEMORY, LANECAST_ERR_NAME, LANECAST_OK, lanecast_status, lanecast_strerror};
+use super::{
+    LANECAST_ERR_MEMORY, LANECAST_ERR_NAME, LANECAST_ERR_NULL, LANECAST_ERR_OVERLAP, LANECAST_OK,
+    lanecast_status, lanecast_strerror,
+};
 
 /// Bytes of a text, with the NUL at its end. What is longer is cut.
 const ROOM: usize = 512;
@@ -57,9 +60,29 @@ pub(super) fn settle(status: lanecast_status) -> lanecast_status {
     status
 }
 
-/// Nothing of a kind has this name.
-pub(super) fn unknown(what: &str, name: &str) -> lanecast_status {
-    say(LANECAST_ERR_NAME, &format_args!("no {what} is named {name:?}"))
+/// Nothing of a kind has this name; these have one. (The library's own error of that allocates.)
+pub(super) fn unknown(
+    what: &str,
+    name: &str,
+    known: impl Iterator<Item = &'static str> + Clone,
+) -> lanecast_status {
+    let names = fmt::from_fn(|f| {
+        for (i, name) in known.clone().enumerate() {
+            write!(f, "{}{name}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    });
+    say(LANECAST_ERR_NAME, &format_args!("no {what} is named {name:?}; the names are {names}"))
+}
+
+/// An argument of this name is NULL.
+pub(super) fn null(what: &str) -> lanecast_status {
+    say(LANECAST_ERR_NULL, &format_args!("{what} is NULL, and must not be"))
+}
+
+/// The memory of two arguments of these names overlaps.
+pub(super) fn overlapping(a: &str, b: &str) -> lanecast_status {
+    say(LANECAST_ERR_OVERLAP, &format_args!("{a} and {b} overlap"))
 }
 
 /// What the last call of this thread that failed says of it: what was given, and what is needed. Where there is no more to
@@ -88,7 +111,7 @@ mod tests {
         assert_eq!(message(), long[..511]);
         // Another call, of the same status, that says nothing.
         settle(LANECAST_ERR_SIZE);
-        assert!(message().contains("the size of a buffer"));
+        assert!(message().contains("overflows the address space"));
         // What was said in a call that failed otherwise in the end.
         say(LANECAST_ERR_SIZE, &"no");
         settle(LANECAST_ERR_NAME);

@@ -13,11 +13,12 @@ use rust::{DType, Packing, Rounding};
 
 use super::views::{lanecast_parallel, on_threads};
 use super::{
-    LANECAST_ERR_CANCELLED, LANECAST_ERR_DTYPE, LANECAST_ERR_MEMORY, LANECAST_ERR_NULL, LANECAST_ERR_OPTIONS,
-    LANECAST_ERR_OVERLAP, LANECAST_ERR_SHAPE, LANECAST_ERR_SIZE, LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE,
+    LANECAST_ERR_CANCELLED, LANECAST_ERR_DTYPE, LANECAST_ERR_MEMORY, LANECAST_ERR_OPTIONS,
+    LANECAST_ERR_SHAPE, LANECAST_ERR_SIZE, LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE,
     LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY, LANECAST_TENSOR_SCALE_DIVIDE, LANECAST_TENSOR_SCALE_MULTIPLY,
     LANECAST_TENSOR_SCALE_NONE, dtype, guard, lanecast_dtype, lanecast_options, lanecast_status, memory,
-    no_such, one_of, overlap, read_name, read_options, read_sized, say, some_of, status, unknown,
+    no_such, null, one_of, overlap, overlapping, read_name, read_options, read_sized, say, some_of, status,
+    unknown,
 };
 
 /// Which elements share a scale, and what scales are. lanecast_scaling_init sets one of a name.
@@ -115,9 +116,9 @@ fn read_fields(s: &lanecast_scaling) -> Result<Scaling, lanecast_status> {
 ///
 /// # Safety
 /// NULL, or `size` bytes are readable.
-unsafe fn read_scaling(s: *const lanecast_scaling) -> Result<Scaling, lanecast_status> {
+unsafe fn read_scaling(what: &str, s: *const lanecast_scaling) -> Result<Scaling, lanecast_status> {
     // SAFETY: the caller's promise; all fields are numbers.
-    read_fields(&unsafe { read_sized(s, size_of::<lanecast_scaling>()) }?)
+    read_fields(&unsafe { read_sized(what, s, size_of::<lanecast_scaling>()) }?)
 }
 
 /// The lengths of a shape.
@@ -131,7 +132,7 @@ unsafe fn read_shape<'a>(shape: *const usize, ndim: u32) -> Result<&'a [usize], 
     if ndim > 8 {
         return Err(scaled_status(Error::Dims { dims: ndim as usize }));
     }
-    let lengths = memory(shape, ndim as usize)?;
+    let lengths = memory("shape", shape, ndim as usize)?;
     // SAFETY: readable by the caller's promise; aligned and not NULL.
     Ok(unsafe { &*lengths })
 }
@@ -149,25 +150,28 @@ pub unsafe extern "C" fn lanecast_scaling_init(
 ) -> lanecast_status {
     guard(|| {
         if s.is_null() {
-            return Err(LANECAST_ERR_NULL);
+            return Err(null("s"));
         }
-        let (mx, f32) = ((DType::F8E8M0, &[32][..]), DType::F32);
+        type Named = (&'static str, Profile, DType, &'static [usize]);
+        const NAMED: [Named; 12] = [
+            ("mx", Profile::Lanecast, DType::F8E8M0, &[32]),
+            ("nvfp4", Profile::Lanecast, DType::F8E4M3FN, &[16]),
+            ("deepseek", Profile::Lanecast, DType::F32, &[128, 128]),
+            ("per_tensor", Profile::Lanecast, DType::F32, &[]),
+            ("per_row", Profile::Lanecast, DType::F32, &[0]),
+            ("onnx", Profile::Onnx, DType::F32, &[]),
+            ("torchao", Profile::Torchao, DType::F8E8M0, &[32]),
+            ("modelopt", Profile::Modelopt, DType::F8E8M0, &[32]),
+            ("compressed_tensors", Profile::CompressedTensors, DType::F8E8M0, &[32]),
+            ("hf_fp8", Profile::HfFp8, DType::F32, &[128, 128]),
+            ("comfy", Profile::Comfy, DType::F8E8M0, &[32]),
+            ("gpt_oss", Profile::GptOss, DType::F8E8M0, &[32]),
+        ];
         // SAFETY: the caller's promise.
-        let (profile, (scale, lengths)) = match unsafe { read_name(name) }? {
-            "mx" => (Profile::Lanecast, mx),
-            "nvfp4" => (Profile::Lanecast, (DType::F8E4M3FN, &[16][..])),
-            "deepseek" => (Profile::Lanecast, (f32, &[128, 128][..])),
-            "per_tensor" => (Profile::Lanecast, (f32, &[][..])),
-            "per_row" => (Profile::Lanecast, (f32, &[0][..])),
-            "onnx" => (Profile::Onnx, (f32, &[][..])),
-            "torchao" => (Profile::Torchao, mx),
-            "modelopt" => (Profile::Modelopt, mx),
-            "compressed_tensors" => (Profile::CompressedTensors, mx),
-            "hf_fp8" => (Profile::HfFp8, (f32, &[128, 128][..])),
-            "comfy" => (Profile::Comfy, mx),
-            "gpt_oss" => (Profile::GptOss, mx),
-            name => return Err(unknown("scaling", name)),
-        };
+        let name = unsafe { read_name("name", name) }?;
+        let found = NAMED.into_iter().find(|named| named.0 == name);
+        let (_, profile, scale, lengths) =
+            found.ok_or_else(|| unknown("scaling", name, NAMED.iter().map(|named| named.0)))?;
         let mut block = [0; 8];
         block[..lengths.len()].copy_from_slice(lengths);
         let scaling = lanecast_scaling {
@@ -208,7 +212,7 @@ pub unsafe extern "C" fn lanecast_scale_shape(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let (shape, scaling) = unsafe { (read_shape(shape, ndim)?, read_scaling(s)?) };
+        let (shape, scaling) = unsafe { (read_shape(shape, ndim)?, read_scaling("s", s)?) };
         let lengths = scaling.scale_shape(shape).map_err(scaled_status)?;
         let size = scaling.scale_bytes(shape).map_err(scaled_status)?;
         // SAFETY: writable by the caller's promise.
@@ -228,11 +232,11 @@ pub unsafe extern "C" fn lanecast_scale_shape(
 ///
 /// # Safety
 /// Readable for `n` bytes, as long as the answer is used.
-unsafe fn read<'a>(first: *const c_void, n: usize) -> Result<&'a [u8], lanecast_status> {
+unsafe fn read<'a>(what: &str, first: *const c_void, n: usize) -> Result<&'a [u8], lanecast_status> {
     if n == 0 {
         return Ok(&[]);
     }
-    let bytes = memory(first.cast::<u8>(), n)?;
+    let bytes = memory(what, first.cast::<u8>(), n)?;
     // SAFETY: the caller's promise.
     Ok(unsafe { &*bytes })
 }
@@ -241,9 +245,13 @@ unsafe fn read<'a>(first: *const c_void, n: usize) -> Result<&'a [u8], lanecast_
 ///
 /// # Safety
 /// As for [`read`].
-unsafe fn optional<'a>(first: *const c_void, n: usize) -> Result<Option<&'a [u8]>, lanecast_status> {
+unsafe fn optional<'a>(
+    what: &str,
+    first: *const c_void,
+    n: usize,
+) -> Result<Option<&'a [u8]>, lanecast_status> {
     // SAFETY: the caller's promise.
-    if first.is_null() { Ok(None) } else { unsafe { read(first, n) }.map(Some) }
+    if first.is_null() { Ok(None) } else { unsafe { read(what, first, n) }.map(Some) }
 }
 
 /// The factor of a tensor, if there is one, and somebody wants it.
@@ -266,11 +274,15 @@ fn dtypes(codes: [lanecast_dtype; 2]) -> Result<[DType; 2], lanecast_status> {
 ///
 /// # Safety
 /// Writable for `n` bytes, which nobody else uses as long as the answer is used.
-unsafe fn write<'a>(first: *mut c_void, n: usize) -> Result<&'a mut [MaybeUninit<u8>], lanecast_status> {
+unsafe fn write<'a>(
+    what: &str,
+    first: *mut c_void,
+    n: usize,
+) -> Result<&'a mut [MaybeUninit<u8>], lanecast_status> {
     if n == 0 {
         return Ok(&mut []);
     }
-    let bytes = memory(first.cast::<MaybeUninit<u8>>(), n)?;
+    let bytes = memory(what, first.cast::<MaybeUninit<u8>>(), n)?;
     // SAFETY: the caller's promise.
     Ok(unsafe { &mut *bytes.cast_mut() })
 }
@@ -279,11 +291,11 @@ unsafe fn write<'a>(first: *mut c_void, n: usize) -> Result<&'a mut [MaybeUninit
 ///
 /// # Safety
 /// As for [`write`].
-unsafe fn zeroed<'a>(first: *mut c_void, n: usize) -> Result<&'a mut [u8], lanecast_status> {
+unsafe fn zeroed<'a>(what: &str, first: *mut c_void, n: usize) -> Result<&'a mut [u8], lanecast_status> {
     if n == 0 {
         return Ok(&mut []);
     }
-    let bytes = memory(first.cast::<u8>(), n)?;
+    let bytes = memory(what, first.cast::<u8>(), n)?;
     // SAFETY: the caller's promise; every byte is initialised before the slice is made.
     unsafe {
         first.cast::<u8>().write_bytes(0, n);
@@ -292,19 +304,21 @@ unsafe fn zeroed<'a>(first: *mut c_void, n: usize) -> Result<&'a mut [u8], lanec
 }
 
 /// No two of these pieces of memory may overlap.
-fn apart(pieces: &[(*const c_void, usize)]) -> Result<(), lanecast_status> {
-    let of = |&(first, n): &(*const c_void, usize)| core::ptr::slice_from_raw_parts(first.cast::<u8>(), n);
-    for (i, a) in pieces.iter().enumerate() {
-        if a.1 > 0 {
-            memory(a.0.cast::<u8>(), a.1)?;
-        }
-        for b in pieces[..i].iter().filter(|b| a.1 > 0 && b.1 > 0) {
-            if overlap(of(a), of(b)) {
-                return Err(LANECAST_ERR_OVERLAP);
+fn apart(pieces: &[(&str, *const c_void, usize)]) -> Result<(), lanecast_status> {
+    for (i, &(a, first, n)) in pieces.iter().enumerate().filter(|(_, piece)| piece.2 > 0) {
+        let this = memory(a, first.cast::<u8>(), n)?;
+        for &(b, other, m) in pieces[..i].iter().filter(|piece| piece.2 > 0) {
+            if overlap(this, core::ptr::slice_from_raw_parts(other.cast::<u8>(), m)) {
+                return Err(overlapping(b, a));
             }
         }
     }
     Ok(())
+}
+
+/// There is no buffer for elements of the shape, or for its scales.
+fn too_large() -> lanecast_status {
+    say(LANECAST_ERR_SIZE, &"elements of the shape take more bytes than there are addresses")
 }
 
 /// Bytes of elements of a shape, which has so many rows.
@@ -313,7 +327,7 @@ fn code_bytes(shape: &[usize], s: &Scaling, dtype: DType, o: Packing) -> Result<
         return Ok(0);
     }
     let product = |lengths: &[usize]| lengths.iter().try_fold(1usize, |n, &length| n.checked_mul(length));
-    let row = dtype.byte_len(shape.last().copied().unwrap_or(1), o).ok_or(LANECAST_ERR_SIZE)?;
+    let row = dtype.byte_len(shape.last().copied().unwrap_or(1), o).ok_or_else(too_large)?;
     if let Some(given) = s.row_bytes.filter(|&bytes| bytes < row) {
         return Err(scaled_status(Error::RowBytes { what: "elements", needed: row, given }));
     }
@@ -322,7 +336,7 @@ fn code_bytes(shape: &[usize], s: &Scaling, dtype: DType, o: Packing) -> Result<
         (Some(bytes), []) => Some(bytes),
         (None, shape) => product(shape).and_then(|n| dtype.byte_len(n, o)),
     };
-    size.ok_or(LANECAST_ERR_SIZE)
+    size.ok_or_else(too_large)
 }
 
 /// Casts floats of a shape to elements under scales. compute 0: scales (and zero_points, if not NULL) are read; 1: scales
@@ -355,20 +369,21 @@ pub unsafe extern "C" fn lanecast_quantize(
     let quantize = |q: &Quantizer, shape: &[usize], sizes: &Sizes, how: &Parallel<'_>| {
         // SAFETY: of the sizes that the caller promises, and no two overlap. What is computed is initialised first.
         unsafe {
-            let src = read(src, sizes.data)?;
+            let src = read("src", src, sizes.data)?;
             if compute == 0 {
-                let zeros = optional(zero_points, sizes.zeros)?;
-                let (scales, dst) = (read(scales, sizes.scales)?, write(dst, sizes.codes)?);
+                let zeros = optional("zero_points", zero_points, sizes.zeros)?;
+                let (scales, dst) = (read("scales", scales, sizes.scales)?, write("dst", dst, sizes.codes)?);
                 let made = q.quantize_given_uninit(src, shape, scales, zeros, dst, how);
                 return made.map(|_| None).map_err(scaled_status);
             }
             q.check_found(!zero_points.is_null()).map_err(scaled_status)?;
-            let scales = zeroed(scales, sizes.scales)?;
+            let scales = zeroed("scales", scales, sizes.scales)?;
             let found = if zero_points.is_null() {
-                let dst = write(dst, sizes.codes)?;
+                let dst = write("dst", dst, sizes.codes)?;
                 q.quantize_uninit(src, shape, dst, scales, how).map(|(_, found)| found)
             } else {
-                let (zeros, dst) = (zeroed(zero_points, sizes.zeros)?, zeroed(dst, sizes.codes)?);
+                let (zeros, dst) =
+                    (zeroed("zero_points", zero_points, sizes.zeros)?, zeroed("dst", dst, sizes.codes)?);
                 q.par_quantize_affine(src, shape, dst, scales, zeros, how)
             };
             found.map(|found| found.tensor_scale).map_err(scaled_status)
@@ -406,8 +421,9 @@ impl Quantize {
         guard(|| {
             let [from, to] = dtypes([self.from, self.to])?;
             // SAFETY: the caller's promise.
-            let (shape, scaling, options) =
-                unsafe { (read_shape(self.shape, self.ndim)?, read_scaling(self.s)?, read_options(self.o)?) };
+            let (shape, scaling, options) = unsafe {
+                (read_shape(self.shape, self.ndim)?, read_scaling("s", self.s)?, read_options(self.o)?)
+            };
             let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
             if self.compute > 1 {
                 return Err(no_such("compute", self.compute, 1));
@@ -417,10 +433,10 @@ impl Quantize {
                 sizes.zeros = 0;
             }
             apart(&[
-                (self.src, sizes.data),
-                (self.dst, sizes.codes),
-                (self.scales, sizes.scales),
-                (self.zero_points, sizes.zeros),
+                ("src", self.src, sizes.data),
+                ("dst", self.dst, sizes.codes),
+                ("scales", self.scales, sizes.scales),
+                ("zero_points", self.zero_points, sizes.zeros),
             ])?;
             let factor = cast(&q, shape, &sizes)?;
             // SAFETY: the caller's promise.
@@ -454,18 +470,18 @@ pub unsafe extern "C" fn lanecast_dequantize(
         let [from, to] = dtypes([from, to])?;
         // SAFETY: the caller's promise.
         let (shape, scaling, options) =
-            unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
+            unsafe { (read_shape(shape, ndim)?, read_scaling("s", s)?, read_options(o)?) };
         let d = Dequantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
         let sizes = Sizes::new(shape, &scaling, to, from, options.src_packing)?;
         let zeros = if zero_points.is_null() { 0 } else { sizes.zeros };
-        apart(&[(dst, sizes.data), (src, sizes.codes)])?;
-        apart(&[(dst, sizes.data), (scales, sizes.scales)])?;
-        apart(&[(dst, sizes.data), (zero_points, zeros)])?;
+        apart(&[("dst", dst, sizes.data), ("src", src, sizes.codes)])?;
+        apart(&[("dst", dst, sizes.data), ("scales", scales, sizes.scales)])?;
+        apart(&[("dst", dst, sizes.data), ("zero_points", zero_points, zeros)])?;
         // SAFETY: of the sizes that the caller promises; the destination overlaps none.
         unsafe {
-            let zeros = optional(zero_points, zeros)?;
-            let (src, scales) = (read(src, sizes.codes)?, read(scales, sizes.scales)?);
-            let dst = write(dst, sizes.data)?;
+            let zeros = optional("zero_points", zero_points, zeros)?;
+            let (src, scales) = (read("src", src, sizes.codes)?, read("scales", scales, sizes.scales)?);
+            let dst = write("dst", dst, sizes.data)?;
             on_threads(how, |how| {
                 d.dequantize_uninit(src, shape, scales, zeros, dst, how).map(drop).map_err(scaled_status)
             })?
@@ -503,8 +519,8 @@ pub unsafe extern "C" fn lanecast_requantize(
         let (shape, source, target, options) = unsafe {
             (
                 read_shape(shape, ndim)?,
-                read_scaling(from_scaling)?,
-                read_scaling(to_scaling)?,
+                read_scaling("from_scaling", from_scaling)?,
+                read_scaling("to_scaling", to_scaling)?,
                 read_options(o)?,
             )
         };
@@ -512,17 +528,23 @@ pub unsafe extern "C" fn lanecast_requantize(
         let before = Sizes::new(shape, &source, DType::F32, from, options.src_packing)?;
         let after = Sizes::new(shape, &target, DType::F32, to, options.dst_packing)?;
         let zeros = if zero_points.is_null() { 0 } else { before.zeros };
-        let given = [(src, before.codes), (from_scales, before.scales), (zero_points, zeros)];
+        let given = [
+            ("src", src, before.codes),
+            ("from_scales", from_scales, before.scales),
+            ("zero_points", zero_points, zeros),
+        ];
         for piece in given {
-            apart(&[(dst, after.codes), (to_scales, after.scales), piece])?;
+            apart(&[("dst", dst, after.codes), ("to_scales", to_scales, after.scales), piece])?;
         }
         // SAFETY: of the sizes that the caller promises; what is written overlaps nothing, and scales are initialised first.
         let found = unsafe {
-            let zeros = optional(zero_points, zeros)?;
-            let (src, from_scales) = (read(src, before.codes)?, read(from_scales, before.scales)?);
+            let zeros = optional("zero_points", zero_points, zeros)?;
+            let (src, from_scales) =
+                (read("src", src, before.codes)?, read("from_scales", from_scales, before.scales)?);
             r.check_given(zeros.is_some()).map_err(scaled_status)?;
             on_threads(how, |how| {
-                let (dst, to_scales) = (write(dst, after.codes)?, zeroed(to_scales, after.scales)?);
+                let (dst, to_scales) =
+                    (write("dst", dst, after.codes)?, zeroed("to_scales", to_scales, after.scales)?);
                 r.requantize_uninit(src, shape, from_scales, zeros, dst, to_scales, how)
                     .map(|(_, found)| found)
                     .map_err(scaled_status)
@@ -599,14 +621,14 @@ pub unsafe extern "C" fn lanecast_quantize_losses(
         let [from, to] = dtypes([from, to])?;
         // SAFETY: the caller's promise.
         let (shape, scaling, options) =
-            unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
+            unsafe { (read_shape(shape, ndim)?, read_scaling("s", s)?, read_options(o)?) };
         let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
         let sizes = Sizes::new(shape, &scaling, from, to, options.dst_packing)?;
         // SAFETY: of the sizes that the caller promises, and only read; what is written is nobody else's meanwhile.
         unsafe {
-            let zeros = optional(zero_points, sizes.zeros)?;
-            let (src, codes) = (read(src, sizes.data)?, read(codes, sizes.codes)?);
-            let scales = read(scales, sizes.scales)?;
+            let zeros = optional("zero_points", zero_points, sizes.zeros)?;
+            let (src, codes) = (read("src", src, sizes.data)?, read("codes", codes, sizes.codes)?);
+            let scales = read("scales", scales, sizes.scales)?;
             write_losses(sizes.count, all, blocks, |blocks| {
                 q.losses(src, shape, codes, scales, zeros, blocks).map(|all| ((), all)).map_err(scaled_status)
             })
@@ -652,15 +674,18 @@ pub unsafe extern "C" fn lanecast_quantize_with_losses(
         checked.map_err(scaled_status)?;
         // SAFETY: of the sizes that the caller promises, and no two overlap. What is written is initialised first.
         unsafe {
-            let src = read(src, sizes.data)?;
+            let src = read("src", src, sizes.data)?;
             write_losses(sizes.count, all, blocks, |blocks| {
-                let dst = zeroed(dst, sizes.codes)?;
+                let dst = zeroed("dst", dst, sizes.codes)?;
                 if compute == 0 {
-                    let (scales, zeros) = (read(scales, sizes.scales)?, optional(zero_points, sizes.zeros)?);
+                    let (scales, zeros) = (
+                        read("scales", scales, sizes.scales)?,
+                        optional("zero_points", zero_points, sizes.zeros)?,
+                    );
                     let all = q.quantize_given_losses(src, shape, scales, zeros, dst, blocks);
                     return all.map(|all| (None, all)).map_err(scaled_status);
                 }
-                let scales = zeroed(scales, sizes.scales)?;
+                let scales = zeroed("scales", scales, sizes.scales)?;
                 let made = q.quantize_losses(src, shape, dst, scales, blocks);
                 made.map(|(found, all)| (found.tensor_scale, all)).map_err(scaled_status)
             })
@@ -722,12 +747,12 @@ impl Sizes {
         } else {
             shape.iter().try_fold(1usize, |n, &x| n.checked_mul(x))
         };
-        let data = n.and_then(|n| data.byte_len(n, Packing::OnePerByte)).ok_or(LANECAST_ERR_SIZE)?;
+        let data = n.and_then(|n| data.byte_len(n, Packing::OnePerByte)).ok_or_else(too_large)?;
         Ok(Self {
             data,
             codes: code_bytes(shape, scaling, element, packing)?,
             scales,
-            zeros: element.byte_len(count, packing).ok_or(LANECAST_ERR_SIZE)?,
+            zeros: element.byte_len(count, packing).ok_or_else(too_large)?,
             count,
         })
     }

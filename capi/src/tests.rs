@@ -319,7 +319,7 @@ fn failures_say_what_was_given() {
         (LANECAST_ERR_OPTIONS, "rounding is 9; the codes are 0 to 4", with(|o| o.rounding = 9)),
         (LANECAST_ERR_OPTIONS, "isa is 6; the codes are 0 to 5", with(|o| o.isa = 6)),
         (LANECAST_ERR_OPTIONS, "a reserved field of the options is not zero", with(|o| o.reserved[1] = 1)),
-        (LANECAST_ERR_OPTIONS, "or an unknown field", with(|o| o.size = 1)),
+        (LANECAST_ERR_OPTIONS, "the size of o is 1; it is 20 at least", with(|o| o.size = 1)),
     ] {
         assert_eq!(cast(f32, &src, f32, &mut dst, 1, &o), status);
         assert!(message().contains(text), "{}", message());
@@ -333,18 +333,114 @@ fn failures_say_what_was_given() {
     // SAFETY: C strings, and variables.
     unsafe {
         assert_eq!(lanecast_dtype_from_name(c"fp8".as_ptr(), &mut code), LANECAST_ERR_NAME);
-        assert_eq!(message(), r#"no dtype is named "fp8""#);
+        assert!(message().starts_with(r#"no dtype is named "fp8"; the names are bool, "#), "{}", message());
+        assert!(message().ends_with(", bcomplex32"), "there is room for all: {}", message());
         assert_eq!(lanecast_options_profile(&mut o, c"jax".as_ptr()), LANECAST_ERR_NAME);
-        assert_eq!(message(), r#"no profile is named "jax""#);
+        assert_eq!(
+            message(),
+            r#"no profile is named "jax"; the names are onnx, numpy, torch, ml_dtypes, rust_as"#
+        );
+        assert_eq!(lanecast_dtype_from_name(c"\xFF".as_ptr(), &mut code), LANECAST_ERR_NAME);
+        assert_eq!(message(), r#"name is "\xff", which is no UTF-8 and names nothing"#);
         let operands = [LANECAST_DTYPE_FLOAT8_E4M3FN, LANECAST_DTYPE_FLOAT8_E5M2];
         let status = lanecast_promote(c"numpy".as_ptr(), operands.as_ptr(), 2, &mut code);
         assert_eq!(status, LANECAST_ERR_UNDEFINED);
         assert!(message().starts_with("numpy has no float8_e4m3fn; it has bool, uint8"), "{}", message());
     }
-    // SAFETY: a pointer that is NULL is not read.
-    let status = unsafe { lanecast_cast(f32, null(), f32, dst.as_mut_ptr().cast(), 1, null()) };
-    assert_eq!(status, LANECAST_ERR_NULL);
-    assert_eq!(message(), "a pointer is NULL that must not be");
+    #[repr(C)]
+    struct Later(lanecast_options, [u8; 12]);
+    let later = Later(lanecast_options { size: 60, ..defaults() }, [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(cast(f32, &src, f32, &mut dst, 1, (&raw const later).cast()), LANECAST_ERR_OPTIONS);
+    assert_eq!(message(), "byte 53 of o is not zero; this library knows 48 of its 60");
+}
+
+/// A call with a pointer that is wrong says which.
+#[test]
+fn failures_name_the_pointer() {
+    let f32 = LANECAST_DTYPE_FLOAT32;
+    let (mut a, mut b) = ([0f32; 64], [0f32; 64]);
+    let (src, dst) = (a.as_mut_ptr().cast::<c_void>(), b.as_mut_ptr().cast::<c_void>());
+    let (shape, stride) = (8usize, 4isize);
+    let mut scaling = MaybeUninit::uninit();
+    // SAFETY: every call must fail before it touches a buffer.
+    unsafe {
+        let fails = |status: lanecast_status, expected: lanecast_status, text: &str| {
+            assert_eq!((status, &message()[..]), (expected, text));
+        };
+        let null_is = |status, what: &str| {
+            fails(status, LANECAST_ERR_NULL, &format!("{what} is NULL, and must not be"));
+        };
+        null_is(lanecast_cast(f32, null(), f32, dst, 1, null()), "src");
+        null_is(lanecast_cast(f32, src, f32, null_mut(), 1, null()), "dst");
+        null_is(lanecast_cast_in_place(f32, f32, null_mut(), 4, 1, null()), "buf");
+        null_is(lanecast_cast_parallel_with(f32, src, f32, dst, 1, null(), null()), "how");
+        null_is(lanecast_options_init(null_mut()), "o");
+        null_is(lanecast_parallel_init(null_mut()), "p");
+        null_is(lanecast_scaling_init(null_mut(), c"mx".as_ptr()), "s");
+        null_is(lanecast_scaling_init(scaling.as_mut_ptr(), null()), "name");
+        null_is(lanecast_can_cast(f32, f32, null(), null_mut()), "level");
+        null_is(lanecast_can_cast(f32, f32, c"safe".as_ptr(), null_mut()), "out");
+        null_is(lanecast_promote(null(), null(), 0, null_mut()), "rules");
+        let strided =
+            |src, from, dst, to, shape| lanecast_cast_strided(f32, src, from, f32, dst, to, shape, 1, null());
+        null_is(strided(null(), &stride, dst, &stride, &shape), "src");
+        null_is(strided(src, &stride, null_mut(), &stride, &shape), "dst");
+        null_is(strided(src, null(), dst, &stride, &shape), "src_strides");
+        null_is(strided(src, &stride, dst, null(), &shape), "dst_strides");
+        null_is(strided(src, &stride, dst, &stride, null()), "shape");
+
+        fails(lanecast_cast(f32, src, f32, src, 8, null()), LANECAST_ERR_OVERLAP, "src and dst overlap");
+        let checked = |bits| lanecast_cast_checked(f32, src, f32, dst, 8, null(), null_mut(), bits);
+        fails(checked(src.cast()), LANECAST_ERR_OVERLAP, "validity and src overlap");
+        fails(checked(dst.cast()), LANECAST_ERR_OVERLAP, "validity and dst overlap");
+
+        let size = LANECAST_ERR_SIZE;
+        fails(
+            lanecast_cast_from(f32, src, usize::MAX, f32, dst, 1, null()),
+            size,
+            &format!("there is no source of first + n elements: those are {} + 1", usize::MAX),
+        );
+        fails(
+            lanecast_cast(f32, src, f32, dst, usize::MAX, null()),
+            size,
+            "src does not fit into the address space",
+        );
+        fails(
+            lanecast_cast_in_place(f32, f32, src, 4, 0, null()),
+            size,
+            "buf_bytes is 4; no elements take 0",
+        );
+        let odd = (&raw const shape).byte_add(1);
+        assert_eq!(strided(src, &stride, dst, &stride, odd), size);
+        assert!(
+            message().starts_with("shape is at 0x") && message().contains("no multiple of "),
+            "{}",
+            message()
+        );
+
+        let mut quantize = |dst, scales| {
+            lanecast_scaling_init(scaling.as_mut_ptr(), c"mx".as_ptr());
+            let (s, tensor_scale) = (scaling.as_ptr(), null_mut());
+            lanecast_quantize(
+                f32,
+                src,
+                LANECAST_DTYPE_INT8,
+                dst,
+                &shape,
+                1,
+                s,
+                scales,
+                null_mut(),
+                1,
+                tensor_scale,
+                null(),
+                null(),
+            )
+        };
+        fails(quantize(src, dst), LANECAST_ERR_OVERLAP, "src and dst overlap");
+        fails(quantize(dst, dst), LANECAST_ERR_OVERLAP, "dst and scales overlap");
+        null_is(quantize(dst, null_mut()), "scales");
+    }
 }
 
 /// Every ruleset and pair as the Rust library has it, and three operands at once.

@@ -12,8 +12,8 @@ use rust::views::{StridedView, StridedViewMut};
 #[cfg(unix)]
 use super::threads::{Pool, Started, cores};
 use super::{
-    LANECAST_ERR_LOSSY, LANECAST_ERR_NULL, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype,
-    lanecast_options, lanecast_report, lanecast_status, memory, read_sized, status, whole_buffers,
+    LANECAST_ERR_LOSSY, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype, lanecast_options, lanecast_report,
+    lanecast_status, memory, null, read_sized, say, status, whole_buffers,
 };
 
 /// A piece of work: job is what came with it, index its number.
@@ -63,7 +63,7 @@ pub struct lanecast_parallel {
 pub unsafe extern "C" fn lanecast_parallel_init(p: *mut lanecast_parallel) -> lanecast_status {
     guard(|| {
         if p.is_null() {
-            return Err(LANECAST_ERR_NULL);
+            return Err(null("p"));
         }
         let defaults = lanecast_parallel {
             size: size_of::<lanecast_parallel>() as u32,
@@ -143,7 +143,10 @@ pub unsafe extern "C" fn lanecast_cast_parallel_with(
     guard(|| {
         // SAFETY: the caller's promise.
         let (how, buffers) = unsafe {
-            (read_sized(how, size_of::<lanecast_parallel>())?, whole_buffers(from, src, 0, to, dst, n, o)?)
+            (
+                read_sized("how", how, size_of::<lanecast_parallel>())?,
+                whole_buffers(from, src, 0, to, dst, n, o)?,
+            )
         };
         let Some((caster, src, dst)) = buffers else { return Ok(()) };
         as_said(&how, |how| caster.par_cast_uninit_with(src, dst, n, how).map(drop).map_err(status))
@@ -185,7 +188,7 @@ pub(super) unsafe fn on_threads<T>(
         return Ok(run(&Parallel::new().threads(1)));
     }
     // SAFETY: the caller's promise.
-    let how = unsafe { read_sized(how, size_of::<lanecast_parallel>()) }?;
+    let how = unsafe { read_sized("how", how, size_of::<lanecast_parallel>()) }?;
     Ok(as_said(&how, run))
 }
 
@@ -254,9 +257,10 @@ pub unsafe extern "C" fn lanecast_cast_in_place(
         // SAFETY: the caller's promise.
         let (caster, _) = unsafe { caster(from, to, o) }?;
         if n == 0 {
-            return if buf_bytes == 0 { Ok(()) } else { Err(LANECAST_ERR_SIZE) };
+            let text = format_args!("buf_bytes is {buf_bytes}; no elements take 0");
+            return if buf_bytes == 0 { Ok(()) } else { Err(say(LANECAST_ERR_SIZE, &text)) };
         }
-        let buffer = memory(buf.cast::<MaybeUninit<u8>>(), buf_bytes)?;
+        let buffer = memory("buf", buf.cast::<MaybeUninit<u8>>(), buf_bytes)?;
         // SAFETY: the caller's promise.
         unsafe { caster.cast_in_place_uninit(&mut *buffer.cast_mut(), n).map_err(status) }
     })
@@ -316,7 +320,7 @@ pub unsafe extern "C" fn lanecast_cast_strided_parallel(
     guard(|| {
         // SAFETY: the caller's promise.
         let (how, views) = unsafe {
-            let how = read_sized(how, size_of::<lanecast_parallel>())?;
+            let how = read_sized("how", how, size_of::<lanecast_parallel>())?;
             (how, views(from, (src, src_strides), to, (dst, dst_strides), shape, ndim, o))
         };
         let (caster, src, mut dst) = views?;
@@ -372,10 +376,15 @@ unsafe fn views<'a>(
     // SAFETY: the caller's promise. Views that overlap are refused when they are cast.
     unsafe {
         let (caster, _) = caster(from, to, o)?;
-        let (shape, from, to) =
-            (numbers(shape, ndim)?, numbers(src_strides, ndim)?, numbers(dst_strides, ndim)?);
-        if (src.is_null() || dst.is_null()) && !shape.contains(&0) {
-            return Err(LANECAST_ERR_NULL);
+        let (shape, from, to) = (
+            numbers("shape", shape, ndim)?,
+            numbers("src_strides", src_strides, ndim)?,
+            numbers("dst_strides", dst_strides, ndim)?,
+        );
+        for (what, is_null) in [("src", src.is_null()), ("dst", dst.is_null())] {
+            if is_null && !shape.contains(&0) {
+                return Err(null(what));
+            }
         }
         let src = StridedView::from_ptr(src.cast(), shape, from);
         Ok((caster, src, StridedViewMut::from_ptr(dst.cast(), shape, to)))
@@ -384,11 +393,11 @@ unsafe fn views<'a>(
 
 /// # Safety
 /// NULL, or `n` numbers are readable as long as the answer is used.
-unsafe fn numbers<'a, T>(first: *const T, n: usize) -> Result<&'a [T], lanecast_status> {
+unsafe fn numbers<'a, T>(what: &str, first: *const T, n: usize) -> Result<&'a [T], lanecast_status> {
     if n == 0 {
         return Ok(&[]);
     }
-    let numbers = memory(first, n)?;
+    let numbers = memory(what, first, n)?;
     // SAFETY: the caller's promise.
     Ok(unsafe { &*numbers })
 }

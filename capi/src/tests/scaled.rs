@@ -188,7 +188,7 @@ fn what_is_wrong_is_said_and_nothing_written() {
     fails(99, &mx, 1, LANECAST_ERR_DTYPE, "no dtype has the code 99");
     fails(fp4, &mx, 2, LANECAST_ERR_OPTIONS, "compute is 2; the codes are 0 to 1");
     for (wrong, text) in [
-        (lanecast_scaling { size: 20, ..mx }, "too small a size"),
+        (lanecast_scaling { size: 20, ..mx }, "at least (the init functions set it)"),
         (lanecast_scaling { profile: 11, ..mx }, "profile is 11; the codes are 0 to 10"),
         (lanecast_scaling { profile: 8, ..mx }, "the profile gpt_oss"),
         (lanecast_scaling { rule: 6, ..mx }, "rule is 6; the codes are 0 to 5"),
@@ -241,7 +241,16 @@ fn what_is_wrong_is_said_and_nothing_written() {
     unsafe {
         assert_eq!(lanecast_scaling_init(null_mut(), c"mx".as_ptr()), LANECAST_ERR_NULL);
         assert_eq!(lanecast_scaling_init(&mut { mx }, c"gguf".as_ptr()), LANECAST_ERR_NAME);
-        assert_eq!(message(), r#"no scaling is named "gguf""#);
+        assert!(
+            message().starts_with(r#"no scaling is named "gguf"; the names are mx, nvfp4, "#),
+            "{}",
+            message()
+        );
+        // Each of them is a name.
+        for name in message().rsplit_once(" are ").unwrap().1.split(", ") {
+            let name = std::ffi::CString::new(name).unwrap();
+            assert_eq!(lanecast_scaling_init(&mut { mx }, name.as_ptr()), LANECAST_OK, "{name:?}");
+        }
         assert_eq!(
             lanecast_scale_shape(shape.as_ptr(), 1, null(), null_mut(), null_mut()),
             LANECAST_ERR_NULL
@@ -526,9 +535,10 @@ fn what_an_argument_forbids_touches_no_buffer() {
         progress: None,
         progress_context: null_mut(),
     };
-    for (zeros, how, text) in
-        [(zero.as_ptr(), null(), "floats have no zero point"), (null(), &raw const none, "too small a size")]
-    {
+    for (zeros, how, text) in [
+        (zero.as_ptr(), null(), "floats have no zero point"),
+        (null(), &raw const none, "at least (the init functions set it)"),
+    ] {
         let (mut to_codes, mut to_scale) = (codes, scale);
         // SAFETY: as above.
         let status = unsafe {
