@@ -50,10 +50,17 @@ export function hasSimd() {
   return WebAssembly.validate(PROBE);
 }
 
-async function compiled(name) {
-  const url = new URL(name, import.meta.url);
+/** Where the modules are. Bundlers look for exactly these expressions. */
+const MODULES = {
+  simd128: () => new URL('./lanecast.simd128.wasm', import.meta.url),
+  scalar: () => new URL('./lanecast.scalar.wasm', import.meta.url),
+};
+
+async function compiled(url) {
   if (url.protocol === 'file:') {
-    const { readFile } = await import('node:fs/promises');
+    // By a variable, so that no bundler of a page looks for it.
+    const files = 'node:fs/promises';
+    const { readFile } = await import(/* webpackIgnore: true */ /* @vite-ignore */ files);
     return WebAssembly.compile(await readFile(url));
   }
   const response = await fetch(url);
@@ -67,7 +74,7 @@ async function compiled(name) {
  * is compiled already is taken as it is.
  */
 export async function load({ simd = hasSimd(), module } = {}) {
-  module ??= await compiled(simd ? './lanecast.simd128.wasm' : './lanecast.scalar.wasm');
+  module ??= await compiled(simd ? MODULES.simd128() : MODULES.scalar());
   return new Lanecast(await WebAssembly.instantiate(module, {}));
 }
 

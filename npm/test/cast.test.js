@@ -151,6 +151,12 @@ test('both modules give the same bits, of every pair and in every rounding', () 
   }
 });
 
+test('bundlers find both modules, and nothing of Node', () => {
+  const code = readFileSync(new URL('../dist/index.js', import.meta.url), 'utf8');
+  for (const name of ['simd128', 'scalar']) assert.ok(code.includes(`new URL('./lanecast.${name}.wasm', import.meta.url)`), name);
+  assert.doesNotMatch(code, /(import|require)\(['"]|from 'node:/);
+});
+
 test('the types name every dtype, and the package has its files', () => {
   const types = readFileSync(new URL('../dist/index.d.ts', import.meta.url), 'utf8');
   for (const name of Object.keys(both[0].dtypes)) assert.ok(types.includes(`'${name}'`), name);
