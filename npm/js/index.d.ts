@@ -62,7 +62,28 @@ export interface CastReport {
 
 export type TypedArray =
   | Int8Array | Uint8Array | Uint8ClampedArray | Int16Array | Uint16Array | Int32Array | Uint32Array
-  | BigInt64Array | BigUint64Array | Float32Array | Float64Array;
+  | BigInt64Array | BigUint64Array | Float16 | Float32Array | Float64Array;
+
+/** The typed arrays of dtypes that have one; of float16 where the engine has it. */
+export interface TypedArrays {
+  int8: Int8Array;
+  uint8: Uint8Array;
+  int16: Int16Array;
+  uint16: Uint16Array;
+  int32: Int32Array;
+  uint32: Uint32Array;
+  int64: BigInt64Array;
+  uint64: BigUint64Array;
+  float16: Float16;
+  float32: Float32Array;
+  float64: Float64Array;
+}
+
+/** Float16Array, where the types of the language have it. */
+type Float16 = typeof globalThis extends { Float16Array: { prototype: infer T } } ? T | Uint8Array : Uint8Array;
+
+/** What an array of a dtype is. */
+export type ArrayOf<T extends DType> = T extends keyof TypedArrays ? TypedArrays[T] : Uint8Array;
 
 /** A wrong dtype, option, type or length. */
 export class LanecastError extends Error {}
@@ -80,8 +101,12 @@ export class Lanecast {
     src: ArrayBufferView | ArrayBufferLike, from: DType, to: DType, options?: CastOptions,
   ): { bytes: Uint8Array; report: CastReport };
   /** Casts a typed array, whose type is its dtype; to a typed array, where the target has one, or to bytes: so are float16
-   * where the engine has no Float16Array, and what is packed. */
-  castArray(array: TypedArray, to: DType, options?: Omit<CastOptions, 'out'>): TypedArray;
+   * where the engine has no Float16Array, what is packed, and what is given a packing. */
+  castArray<T extends DType>(
+    array: TypedArray, to: T, options?: Omit<CastOptions, 'out' | 'dstPacking'> & { out?: undefined; dstPacking?: undefined },
+  ): ArrayOf<T>;
+  castArray(array: TypedArray, to: DType, options: Omit<CastOptions, 'out'> & { out?: undefined; dstPacking: Packing }): Uint8Array;
+  castArray(array: TypedArray, to: DType, options?: Omit<CastOptions, 'out'> & { out?: undefined }): TypedArray;
 }
 
 /** Has this engine the instructions on 128 bits? */

@@ -159,7 +159,13 @@ test('bundlers find both modules, and nothing of Node', () => {
 
 test('the types name every dtype, and the package has its files', () => {
   const types = readFileSync(new URL('../dist/index.d.ts', import.meta.url), 'utf8');
-  for (const name of Object.keys(both[0].dtypes)) assert.ok(types.includes(`'${name}'`), name);
+  const kinds = types.slice(types.indexOf('interface TypedArrays'), types.indexOf('type Float16'));
+  for (const name of Object.keys(both[0].dtypes)) {
+    assert.ok(types.includes(`'${name}'`), name);
+    // What castArray is said to make it makes.
+    const made = both[0].castArray(new Float32Array(8), name).constructor.name;
+    if (name !== 'float16') assert.equal(kinds.match(new RegExp(`^  ${name}: (\\w+);`, 'm'))?.[1] ?? 'Uint8Array', made, name);
+  }
   const { files } = JSON.parse(readFileSync(new URL('../dist/package.json', import.meta.url)));
   for (const file of files) assert.ok(readFileSync(new URL(`../dist/${file}`, import.meta.url)).length > 0, file);
 });
