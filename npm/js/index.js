@@ -78,16 +78,34 @@ export async function load({ simd = hasSimd(), module } = {}) {
   return new Lanecast(await WebAssembly.instantiate(module, {}));
 }
 
+/** What a value is, of another realm (a frame, a context of Node's vm) too: 'Object', 'ArrayBuffer', .. */
+const kind = (value) => Object.prototype.toString.call(value).slice(8, -1);
+
+/** A value in the text of an error. */
+function shown(value) {
+  if (typeof value === 'string') return JSON.stringify(value.length > 100 ? `${value.slice(0, 100)}…` : value);
+  if (typeof value === 'bigint') return `${value}n`;
+  return (typeof value === 'object' && value !== null) || typeof value === 'function' ? `of type ${kind(value)}` : String(value);
+}
+
 function bytesOf(data, what) {
   try {
-    if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    if (data instanceof ArrayBuffer || (globalThis.SharedArrayBuffer && data instanceof SharedArrayBuffer)) {
-      return new Uint8Array(data);
+    if (ArrayBuffer.isView(data)) {
+      // (A typed array that its buffer has become too short for says that it has no bytes, but has no keys either.)
+      if (data.byteLength === 0) data.keys?.();
+      return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
     }
+    if (['ArrayBuffer', 'SharedArrayBuffer'].includes(kind(data))) return new Uint8Array(data);
   } catch (cause) {
     throw new LanecastError(`${what} has no bytes: its ArrayBuffer was transferred, or has become too short`, { cause });
   }
-  throw new LanecastError(`${what} is no typed array, DataView or ArrayBuffer`);
+  throw new LanecastError(`${what} is ${shown(data)}: it is no typed array, DataView or ArrayBuffer`);
+}
+
+/** Options that are an object. */
+function objectOf(options) {
+  if (options !== null && typeof options === 'object') return options;
+  throw new LanecastError(`the options are ${shown(options)}: they are an object, as { rounding: 'up' }`);
 }
 
 /** Do two views have bytes in common? */
@@ -129,10 +147,10 @@ export class Lanecast {
   /** Makes a job the module's, unless it is; gives the elements of a chunk. */
   #prepare(from, to, options) {
     for (const [what, dtype] of [['source', from], ['result', to]]) {
-      if (typeof dtype !== 'string') throw new LanecastError(`the dtype of the ${what} is ${dtype}: it is a name, as 'float32'`);
+      if (typeof dtype !== 'string') throw new LanecastError(`the dtype of the ${what} is ${shown(dtype)}: it is a name, as 'float32'`);
     }
     const lines = [from, to];
-    for (const [name, value] of Object.entries(options)) if (value !== undefined) lines.push(`${name} ${value}`);
+    for (const [name, value] of Object.entries(options)) if (value !== undefined) lines.push(`${name} ${typeof value === 'string' ? value : shown(value)}`);
     const text = lines.join('\n');
     if (lines.some((line) => String(line).includes('\n'))) throw new LanecastError('a name with a line break');
     if (this.#text?.[0] !== text) {
@@ -147,14 +165,15 @@ export class Lanecast {
     return this.#text[1];
   }
 
-  #run(src, from, to, { length, out, ...options }, checked) {
+  #run(src, from, to, given, checked) {
+    const { length, out, ...options } = objectOf(given);
     const source = bytesOf(src, 'the source');
     const chunk = this.#prepare(from, to, options);
     const { element_bits, run, source_room, destination_room } = this.#exports;
     const bits = [element_bits(0), element_bits(1)];
     const size = (n, side) => Math.ceil((n * bits[side]) / 8);
     const n = length ?? Math.floor((source.length * 8) / bits[0]);
-    if (!Number.isSafeInteger(n) || n < 0) throw new LanecastError(`length is ${n}: it is no number of elements`);
+    if (!Number.isSafeInteger(n) || n < 0) throw new LanecastError(`length is ${shown(n)}: it is no number of elements`);
     if (size(n, 0) !== source.length) {
       const needed = length === undefined ? `elements of ${bits[0]} bits` : `${n} elements of ${bits[0]} bits (${size(n, 0)} bytes)`;
       throw new LanecastError(`a source of ${source.length} bytes does not hold ${needed}`);
@@ -208,7 +227,7 @@ export class Lanecast {
       const help = Array.isArray(array) ? 'Float32Array.from(..) makes one, for example' : 'cast() takes bytes and a dtype';
       throw new LanecastError(`the source is no typed array: ${help}`);
     }
-    if (options.out !== undefined) throw new LanecastError('castArray makes a new array: cast() takes out');
+    if (objectOf(options).out !== undefined) throw new LanecastError('castArray makes a new array: cast() takes out');
     const { buffer } = this.cast(array, from, to, options);
     return options.dstPacking === undefined && TO_ARRAY[to] ? new TO_ARRAY[to](buffer) : new Uint8Array(buffer);
   }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { runInNewContext } from 'node:vm';
 
 import { LanecastError, hasSimd, load } from '../dist/index.js';
 
@@ -111,6 +112,30 @@ for (const lanecast of both) {
     fails(() => lanecast.castArray(views[1], 'int8'), /^the source has no bytes/);
   });
 
+  test(`${lanecast.isa}: a view that its buffer has become too short for is an error`, { skip: !ArrayBuffer.prototype.resize }, () => {
+    const room = new ArrayBuffer(16, { maxByteLength: 16 });
+    const [fixed, view, tracking] = [new Float32Array(room, 4, 3), new DataView(room, 4, 12), new Float32Array(room)];
+    room.resize(8);
+    const fails = (run, text) => assert.throws(run, (e) => e instanceof LanecastError && text.test(e.message));
+    for (const short of [fixed, view]) {
+      fails(() => lanecast.cast(short, 'float32', 'int8'), /^the source has no bytes: .* too short/);
+      fails(() => lanecast.cast(new Uint8Array(0), 'uint8', 'int8', { out: short }), /^out has no bytes/);
+    }
+    fails(() => lanecast.castArray(fixed, 'int8'), /^the source has no bytes/);
+    assert.equal(lanecast.castArray(tracking, 'int8').length, 2);
+    assert.equal(lanecast.castArray(new Float32Array(0), 'int8').length, 0);
+  });
+
+  test(`${lanecast.isa}: buffers of another realm`, () => {
+    const other = (code) => runInNewContext(code);
+    const x = other('new Float32Array([1, -2])');
+    assert.deepEqual([...lanecast.castArray(x, 'int8')], [1, -2]);
+    for (const src of [x.buffer, other('new DataView(new Float32Array([1, -2]).buffer)')]) {
+      assert.deepEqual([...lanecast.cast(src, 'float32', 'uint8')], [1, 0]);
+    }
+    assert.equal(lanecast.cast(other('new SharedArrayBuffer(8)'), 'float32', 'uint8').length, 2);
+  });
+
   test(`${lanecast.isa}: errors say what was given`, () => {
     const fails = (run, text) => assert.throws(run, (e) => e instanceof LanecastError && text.test(e.message));
     const x = new Float32Array(2);
@@ -129,6 +154,14 @@ for (const lanecast of both) {
     fails(() => lanecast.cast(x, 'float32', 'int8', { colour: 'red' }), /no option "colour"/);
     fails(() => lanecast.castArray([1], 'int8'), /no typed array/);
     if (lanecast.isa === 'scalar') fails(() => lanecast.cast(x, 'float32', 'int8', { isa: 'simd128' }), /simd128/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', null), /^the options are null: they are an object/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', 'up'), /^the options are "up": they are an object/);
+    fails(() => lanecast.castArray(x, 'int8', null), /^the options are null/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', { rounding: Symbol('up') }), /^rounding is "Symbol\(up\)": it can be nearestEven/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', { rounding: Object.create(null) }), /^rounding is "of type Object": it can be/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', { length: '2' }), /^length is "2": it is no number/);
+    fails(() => lanecast.cast(x, Symbol('float32'), 'int8'), /^the dtype of the source is Symbol\(float32\): it is a name/);
+    fails(() => lanecast.cast({}, 'float32', 'int8'), /^the source is of type Object: it is no typed array/);
     assert.equal(lanecast.castArray(x, 'int8').length, 2, 'an error leaves it as it was');
   });
 }
