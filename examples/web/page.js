@@ -20,11 +20,15 @@ function numbers(buffer, name) {
     const view = new DataView(buffer);
     const wide = data[6] >= 2;
     const begin = wide ? 12 : 10;
-    const length = wide ? view.getUint32(8, true) : view.getUint16(8, true);
-    const header = new TextDecoder('latin1').decode(data.subarray(begin, begin + length));
-    const dtype = /'descr': *'([^']*)'/.exec(header)?.[1];
-    if (dtype !== '<f4') throw new Error(`${name} has elements ${dtype}: this page takes '<f4', float32`);
-    data = data.slice(begin + length);
+    const end = data.length < begin ? begin : begin + (wide ? view.getUint32(8, true) : view.getUint16(8, true));
+    if (data.length < end) throw new Error(`${name} is cut: it ends within its header`);
+    const header = new TextDecoder('latin1').decode(data.subarray(begin, end));
+    const dtype = /'descr': *('[^']*'|\[.*\])/.exec(header)?.[1];
+    if (dtype !== "'<f4'") throw new Error(`${name} has elements ${dtype}: this page takes '<f4', float32`);
+    const shape = /'shape': *(\([^)]*\))/.exec(header)?.[1];
+    const bytes = 4 * (shape?.match(/\d+/g) ?? []).reduce((product, length) => product * length, 1);
+    if (data.length - end < bytes) throw new Error(`${name} is cut: numbers of shape ${shape} are ${count.format(bytes)} bytes, and it has ${count.format(data.length - end)}`);
+    data = data.slice(end, end + bytes);
   }
   if (data.length === 0 || data.length % 4 !== 0) throw new Error(`${name} has ${count.format(data.length)} bytes of data, no float32 numbers of 4 bytes each`);
   return new Float32Array(data.buffer, data.byteOffset, data.length / 4);

@@ -105,7 +105,8 @@ try {
   x[3] = NaN;
   x[4] = 1e9;
   const header = `{'descr': '<f4', 'fortran_order': False, 'shape': (1000,), }`.padEnd(117) + '\n';
-  const npy = Buffer.concat([Buffer.from([0x93]), Buffer.from('NUMPY\x01\x00'), Buffer.from([118, 0]), Buffer.from(header), Buffer.from(x.buffer)]);
+  const npyOf = (header, data) => Buffer.concat([Buffer.from([0x93]), Buffer.from('NUMPY\x01\x00'), Buffer.from([header.length, 0]), Buffer.from(header), Buffer.from(data)]);
+  const npy = npyOf(header, x.buffer);
   writeFileSync(join(profile, 'numbers.npy'), npy);
   const { root } = await send('DOM.getDocument');
   const { nodeId } = await send('DOM.querySelector', { nodeId: root.nodeId, selector: '#file' });
@@ -129,10 +130,22 @@ try {
   assert.deepEqual(await codes(), [0x80, 0x3f, 0, 0x40, 0x40, 0x40]);
 
   // What is no such file.
-  writeFileSync(join(profile, 'odd.bin'), Buffer.alloc(7));
-  await send('DOM.setFileInputFiles', { nodeId, files: [join(profile, 'odd.bin')] });
-  await until(`document.getElementById('status').className === 'error'`);
-  assert.match(await text('status'), /odd.bin has 7 bytes/);
+  for (const [name, data, said] of [
+    ['odd.bin', Buffer.alloc(7), /^odd.bin has 7 bytes/],
+    ['float64.npy', npyOf("{'descr': '<f8', 'shape': (1,), }", Buffer.alloc(8)), /^float64.npy has elements '<f8': this page takes '<f4'/],
+    ['fields.npy', npyOf("{'descr': [('a', '<f4')], 'shape': (2,), }", Buffer.alloc(8)), /^fields.npy has elements \[\('a', '<f4'\)\]: /],
+    ['short.npy', npyOf("{'descr': '<f4', 'shape': (3, 4), }", Buffer.alloc(40)), /^short.npy is cut: numbers of shape \(3, 4\) are 48 bytes, and it has 40$/],
+    ['shorter.npy', npy.subarray(0, 100), /^shorter.npy is cut: it ends within its header$/],
+    ['shortest.npy', npy.subarray(0, 7), /^shortest.npy is cut: it ends within its header$/],
+  ]) {
+    writeFileSync(join(profile, name), data);
+    await send('DOM.setFileInputFiles', { nodeId, files: [join(profile, name)] });
+    await until(`document.getElementById('status').className === 'error' && document.getElementById('status').textContent.startsWith('${name}')`);
+    assert.match(await text('status'), said);
+  }
+  writeFileSync(join(profile, 'scalar.npy'), npyOf("{'descr': '<f4', 'shape': (), }", new Float32Array([3, 7]).buffer));
+  await send('DOM.setFileInputFiles', { nodeId, files: [join(profile, 'scalar.npy')] });
+  await results('scalar.npy: 1 numbers, ');
 
   // By night, on a telephone.
   await send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: 'dark' }] });
