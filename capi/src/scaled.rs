@@ -44,7 +44,7 @@ pub struct lanecast_scaling {
     pub tensor_form: u8,
     /// Quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even.
     pub int_rounding: u8,
-    /// ONNX's: the dtype of the division, which is none of the first ones; 0 the wider one of the data's and the scale's (default).
+    /// ONNX's: the dtype of the division, a float of 16 bits or more; 0 the wider one of the data's and the scale's (default).
     pub precision: lanecast_dtype,
     /// See tensor_form.
     pub tensor_scale: f32,
@@ -340,14 +340,15 @@ fn code_bytes(shape: &[usize], s: &Scaling, dtype: DType, o: Packing) -> Result<
 }
 
 /// Casts floats of a shape to elements under scales. compute 0: scales (and zero_points, if not NULL) are read; 1: scales
-/// are found from the data, and written, and so are zero_points, if not NULL, where the profile finds them. tensor_scale
+/// are found from the data, and written, and so are zero_points, if not NULL, where the profile finds them. Those are
+/// elements of dtype to, one for each scale, without gaps, row-major, and packed as dst is. tensor_scale
 /// may be NULL, and gets the factor of the tensor where there is one. No two buffers may overlap. Buffers of no bytes
 /// may be NULL. how is NULL for the calling thread.
 ///
 /// # Safety
-/// `src` is readable and `dst` writable for elements of the shape; `shape` is readable for `ndim` numbers; `scales` and
-/// `zero_points` are readable, and if they are computed writable, for what lanecast_scale_shape says, or NULL where
-/// said; `s`, `o` and `how` point to `size` readable bytes, or are NULL; `tensor_scale` is NULL or writable.
+/// `src` is readable and `dst` writable for elements of the shape; `shape` is readable for `ndim` numbers; `scales` is
+/// readable for the bytes that lanecast_scale_shape says, `zero_points` for as many elements as there are scales, both
+/// writable if they are computed, or NULL where said; `s`, `o` and `how` point to `size` readable bytes, or are NULL; `tensor_scale` is NULL or writable.
 #[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_quantize(
@@ -446,7 +447,7 @@ impl Quantize {
     }
 }
 
-/// Casts elements of a shape under scales to floats. zero_points may be NULL. No two buffers may overlap. Buffers of no bytes may
+/// Casts elements of a shape under scales to floats. zero_points, packed as src is, may be NULL. No two buffers may overlap. Buffers of no bytes may
 /// be NULL. how is NULL for the calling thread.
 ///
 /// # Safety
