@@ -817,6 +817,19 @@ lanecast_status lanecast_cast_checked(lanecast_dtype from,
                                       uint8_t *validity);
 
 /*
+ What lanecast_cast_checked would find. Nothing is cast, and no room for the result is needed. report may be NULL.
+
+ # Safety
+ `src` is readable for `n` elements; `o` is NULL or points to `o->size` readable bytes; `report` is NULL or writable.
+ */
+lanecast_status lanecast_check(lanecast_dtype from,
+                               const void *src,
+                               lanecast_dtype to,
+                               size_t n,
+                               const struct lanecast_options *o,
+                               struct lanecast_report *report);
+
+/*
  The dtype that count operands become together. Neither their order nor repetitions matter. rules: "numpy"
  "jax" "jax_x32" "jax_strict" "torch" "array_api" "mindspore" "megengine" "onnx" "lossless".
 
@@ -1037,6 +1050,22 @@ lanecast_status lanecast_cast_parallel_with(lanecast_dtype from,
                                             size_t n,
                                             const struct lanecast_options *o,
                                             const struct lanecast_parallel *how);
+
+/*
+ lanecast_cast_parallel_with, which says what that loses, as lanecast_cast_checked does. What it says does not depend on the threads.
+ report may be NULL.
+
+ # Safety
+ As for `lanecast_cast_parallel_with`; `report` is NULL or writable.
+ */
+lanecast_status lanecast_cast_checked_parallel(lanecast_dtype from,
+                                               const void *src,
+                                               lanecast_dtype to,
+                                               void *dst,
+                                               size_t n,
+                                               const struct lanecast_options *o,
+                                               const struct lanecast_parallel *how,
+                                               struct lanecast_report *report);
 
 /*
  Casts the first n elements of a buffer to its first n elements. buf_bytes is the size of n elements of from or

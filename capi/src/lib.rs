@@ -541,13 +541,50 @@ pub unsafe extern "C" fn lanecast_cast_checked(
                 caster.cast_checked_uninit(src, dst, n, validity).map_err(status)?.1
             }
         };
-        if !report.is_null() {
-            // SAFETY: not NULL, hence writable by the caller's promise. Unaligned, because nothing says how it
-            // was allocated.
-            unsafe { report.write_unaligned(found.into()) };
-        }
-        if found.first.is_some() { Err(LANECAST_ERR_LOSSY) } else { Ok(()) }
+        // SAFETY: the caller's promise.
+        unsafe { reported(found, report) }
     })
+}
+
+/// What lanecast_cast_checked would find. Nothing is cast, and no room for the result is needed. report may be NULL.
+///
+/// # Safety
+/// `src` is readable for `n` elements; `o` is NULL or points to `o->size` readable bytes; `report` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_check(
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    n: usize,
+    o: *const lanecast_options,
+    report: *mut lanecast_report,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let (caster, options) = unsafe { caster(from, to, o) }?;
+        let found = if n == 0 {
+            CastReport::default()
+        } else {
+            let size = caster.from().byte_len(n, options.src_packing).unwrap_or(usize::MAX);
+            let src = memory("src", src.cast::<u8>(), size)?;
+            // SAFETY: of the size of `n` elements, which the caller promises to be readable.
+            caster.report(unsafe { &*src }, n).map_err(status)?
+        };
+        // SAFETY: the caller's promise.
+        unsafe { reported(found, report) }
+    })
+}
+
+/// Writes what was found, and says whether that is a loss.
+///
+/// # Safety
+/// `report` is NULL or writable.
+unsafe fn reported(found: CastReport, report: *mut lanecast_report) -> Result<(), lanecast_status> {
+    if !report.is_null() {
+        // SAFETY: not NULL, hence writable by the caller's promise. Unaligned, because nothing says how it was allocated.
+        unsafe { report.write_unaligned(found.into()) };
+    }
+    if found.first.is_some() { Err(LANECAST_ERR_LOSSY) } else { Ok(()) }
 }
 
 /// The cast of two dtypes under some options.

@@ -558,6 +558,35 @@ fn checked_casts_count_mark_and_cast_all_the_same() {
     assert_eq!(checked(null_mut(), null_mut()), (LANECAST_ERR_LOSSY, plain));
     assert_eq!(checked(&mut report, null_mut()), (LANECAST_ERR_LOSSY, plain));
     assert_eq!((report, plain[9]), (expected, 0xA5));
+    // Without a cast, and on threads.
+    let s = src.as_ptr().cast();
+    let mut how = core::mem::MaybeUninit::uninit();
+    for report in [&raw mut report, null_mut()] {
+        // SAFETY: nine elements, and variables or NULL.
+        let (looked, done) = unsafe {
+            lanecast_parallel_init(how.as_mut_ptr());
+            let how: *mut lanecast_parallel = how.as_mut_ptr();
+            ((*how).chunk, (*how).threads) = (2, 3);
+            let looked = lanecast_check(26, s, 5, 9, null(), report);
+            let d = dst.as_mut_ptr().cast();
+            (looked, lanecast_cast_checked_parallel(26, s, 5, d, 9, null(), how, report))
+        };
+        assert_eq!((looked, done, dst), (LANECAST_ERR_LOSSY, LANECAST_ERR_LOSSY, plain));
+    }
+    assert_eq!(report, expected);
+    let mut looked = LOSSLESS;
+    // SAFETY: as above.
+    assert_eq!(unsafe { lanecast_check(26, s, 5, 9, null(), &mut looked) }, LANECAST_ERR_LOSSY);
+    assert_eq!(looked, expected);
+    // SAFETY: nothing is touched but the variable.
+    unsafe {
+        assert_eq!(lanecast_check(26, null(), 5, 0, null(), &mut looked), LANECAST_OK);
+        assert_eq!(looked, LOSSLESS);
+        assert_eq!(lanecast_check(26, null(), 5, 1, null(), null_mut()), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_check(26, s, 5, usize::MAX, null(), null_mut()), LANECAST_ERR_SIZE);
+        let none = lanecast_cast_checked_parallel(26, s, 5, null_mut(), 9, null(), null(), null_mut());
+        assert_eq!(none, LANECAST_ERR_NULL);
+    }
 
     // What is rounded is not lost, and what is not lost is LANECAST_OK.
     let src = [0.1f64, 1.0].map(f64::to_ne_bytes).concat();

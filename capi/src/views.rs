@@ -6,14 +6,15 @@ use core::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 
 use rust::Caster;
+use rust::checked::CastReport;
 use rust::parallel::{Parallel, ParallelFor, Progress};
 use rust::views::{StridedView, StridedViewMut};
 
 #[cfg(unix)]
 use super::threads::{Pool, Started, cores};
 use super::{
-    LANECAST_ERR_LOSSY, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype, lanecast_options, lanecast_report,
-    lanecast_status, memory, null, read_sized, say, status, whole_buffers,
+    LANECAST_ERR_SIZE, caster, guard, lanecast_dtype, lanecast_options, lanecast_report, lanecast_status,
+    memory, null, read_sized, reported, say, status, whole_buffers,
 };
 
 /// A piece of work: job is what came with it, index its number.
@@ -150,6 +151,42 @@ pub unsafe extern "C" fn lanecast_cast_parallel_with(
         };
         let Some((caster, src, dst)) = buffers else { return Ok(()) };
         as_said(&how, |how| caster.par_cast_uninit_with(src, dst, n, how).map(drop).map_err(status))
+    })
+}
+
+/// lanecast_cast_parallel_with, which says what that loses, as lanecast_cast_checked does. What it says does not depend on the threads.
+/// report may be NULL.
+///
+/// # Safety
+/// As for `lanecast_cast_parallel_with`; `report` is NULL or writable.
+#[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_cast_checked_parallel(
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    n: usize,
+    o: *const lanecast_options,
+    how: *const lanecast_parallel,
+    report: *mut lanecast_report,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let (how, buffers) = unsafe {
+            (
+                read_sized("how", how, size_of::<lanecast_parallel>())?,
+                whole_buffers(from, src, 0, to, dst, n, o)?,
+            )
+        };
+        let found = match buffers {
+            None => CastReport::default(),
+            Some((caster, src, dst)) => {
+                as_said(&how, |how| caster.par_cast_checked_uninit_with(src, dst, n, how).map_err(status))?.1
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { reported(found, report) }
     })
 }
 
@@ -352,11 +389,8 @@ pub unsafe extern "C" fn lanecast_cast_strided_checked(
         let views = unsafe { views(from, (src, src_strides), to, (dst, dst_strides), shape, ndim, o) };
         let (caster, src, mut dst) = views?;
         let found = caster.cast_strided_checked(&src, &mut dst).map_err(status)?;
-        if !report.is_null() {
-            // SAFETY: not NULL, hence writable by the caller's promise, aligned or not.
-            unsafe { report.write_unaligned(found.into()) };
-        }
-        if found.first.is_some() { Err(LANECAST_ERR_LOSSY) } else { Ok(()) }
+        // SAFETY: the caller's promise.
+        unsafe { reported(found, report) }
     })
 }
 

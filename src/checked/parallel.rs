@@ -1,8 +1,11 @@
 //! The checked casts on several threads.
 
+use core::mem::MaybeUninit;
+
 use super::report::{CastReport, Marks, Stop, numbered};
 use crate::cast::Caster;
 use crate::error::Error;
+use crate::kernels::memory::Destination;
 use crate::parallel::{self, Parallel};
 use crate::threads::Lock;
 
@@ -29,7 +32,36 @@ impl Caster {
         n: usize,
         how: &Parallel<'_>,
     ) -> Result<CastReport, Error> {
-        self.par_checked(src, dst, n, how, None)
+        self.par_checked(src, dst.into(), n, how, None)
+    }
+
+    /// The same to memory that need not be initialised, and returns it initialised, with the report.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::I8, DType::U8, &CastOptions::new())?;
+    /// let mut memory = [MaybeUninit::uninit(); 2];
+    /// let (out, report) = caster.par_cast_checked_uninit_with(&[1, 0xFF], &mut memory, 2, &Parallel::new())?;
+    /// assert_eq!((out, report.first), (&mut [1, 0xFF][..], Some(1)));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Caster::par_cast_checked_with`].
+    pub fn par_cast_checked_uninit_with<'a>(
+        &self,
+        src: &[u8],
+        dst: &'a mut [MaybeUninit<u8>],
+        n: usize,
+        how: &Parallel<'_>,
+    ) -> Result<(&'a mut [u8], CastReport), Error> {
+        let mut dst = Destination::from(dst);
+        let report = self.par_checked(src, dst.reborrow(), n, how, None)?;
+        #[allow(unsafe_code, reason = "the chunks are the whole")]
+        // SAFETY: every chunk was cast, which initialises all of its bytes, and none was left out: nothing is refused here.
+        Ok((unsafe { dst.assume_init() }, report))
     }
 
     /// [`Caster::try_cast`] on the threads, in the chunks and with the callback of `how`. The error does not depend on those: it is that
@@ -54,7 +86,7 @@ impl Caster {
         n: usize,
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
-        self.par_checked(src, dst, n, how, Some(Stop::Lost)).map(drop)
+        self.par_checked(src, dst.into(), n, how, Some(Stop::Lost)).map(drop)
     }
 
     /// [`Caster::same_value`] on the threads, in the chunks and with the callback of `how`. The error does not depend on those: it is that
@@ -79,20 +111,20 @@ impl Caster {
         n: usize,
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
-        self.par_checked(src, dst, n, how, Some(Stop::Inexact)).map(drop)
+        self.par_checked(src, dst.into(), n, how, Some(Stop::Inexact)).map(drop)
     }
 
     #[inline(never)]
     fn par_checked(
         &self,
         src: &[u8],
-        dst: &mut [u8],
+        dst: Destination<'_, u8>,
         n: usize,
         how: &Parallel<'_>,
         stops: Option<Stop>,
     ) -> Result<CastReport, Error> {
         let all = Lock::new(CastReport { elements: n, ..CastReport::default() });
-        parallel::run(self, src, dst.into(), n, how, &|caster, src, dst, n, first| {
+        parallel::run(self, src, dst, n, how, &|caster, src, dst, n, first| {
             let number = |i| first + i;
             let checked = caster.checked(src, dst, n, Marks::stopping(stops));
             let (_, report, _) = checked.map_err(|error| numbered(error, &number))?;
