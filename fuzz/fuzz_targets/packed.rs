@@ -4,6 +4,7 @@
 #![no_main]
 
 use lanecast::checked::Validity;
+use lanecast::parallel::Parallel;
 use lanecast::{
     ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Isa, NanToFinite, Overflow, Packing, Rounding,
 };
@@ -64,6 +65,11 @@ fuzz_target!(|input: ([u8; 2], [u8; 13], u8, u8, &[u8])| {
         let mut checked = vec![CANARY; at + size + 64];
         let report = caster.cast_checked(&src, &mut checked[at..at + size], n).expect("the sizes are right");
         assert!(checked == plain, "{isa}: {from} -> {to}, {n}: checked");
+        assert_eq!(caster.report(&src, n), Ok(report), "{isa}: {from} -> {to}, {n}");
+        let how = Parallel::new().threads(1).chunk(usize::from(rest) + 1);
+        let in_chunks = caster.par_cast_checked_with(&src, &mut checked[at..at + size], n, &how);
+        assert_eq!(in_chunks, Ok(report), "{isa}: {from} -> {to}, {n}: in chunks");
+        assert!(checked == plain, "{isa}: {from} -> {to}, {n}: in chunks");
         let mut valid = vec![CANARY; n.div_ceil(8)];
         let bits = vec![rest; n.div_ceil(8) + 1];
         let source = (rest & 8 != 0).then(|| Validity::new(&bits).from_bit(usize::from(dst_offset % 8)));

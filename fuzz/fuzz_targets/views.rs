@@ -120,9 +120,10 @@ fuzz_target!(|input: ([u8; 2], Vec<Dimension>, [[i8; 2]; 2], &[u8])| {
             &|src, dst| caster(isa).cast_strided(src, dst),
             &|src, dst| caster(isa).par_cast_strided_with(src, dst, &Parallel::new().threads(1).chunk(50)),
             &|src, dst| {
-                caster(isa)
-                    .cast_strided_checked(src, dst)
-                    .map(|report| assert_eq!(report.elements as u128, elements))
+                let report = caster(isa).cast_strided_checked(src, dst)?;
+                assert_eq!(report.elements as u128, elements);
+                assert_eq!(caster(isa).report_strided(src), Ok(report));
+                Ok(())
             },
         ];
         for cast in casts {

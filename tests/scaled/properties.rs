@@ -12,6 +12,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("losses", losses);
     suite.test("losses of what cannot be", lost_specials);
     suite.test("views", views);
+    suite.test("views on threads", large_views);
     #[cfg(unix)]
     suite.test("guard pages", guards);
 }
@@ -278,6 +279,44 @@ fn views(isa: Isa) {
     let from = unsafe { StridedView::from_ptr(core::ptr::null(), &[2, 0], &[0, 4]) };
     let mut view = StridedViewMut::new(&mut [], 0, &[2, 0], &[0, 1]);
     q.quantize_strided_with(&from, &[], None, &mut view, &Parallel::new()).expect("views");
+}
+
+/// Views so large that several threads gather and scatter their elements: the calling one does of fewer.
+fn large_views(isa: Isa) {
+    // Bytes read and written by a copy of the data: 5 MiB of them, and of the reference, which is slow, 640 KiB.
+    let shape = if isa == Isa::Scalar { [160, 512] } else { [640, 1024] };
+    let [rows, columns] = shape;
+    let n = rows * columns;
+    let data: Vec<u8> = (0..n).flat_map(|i| ((i * 7919 % 2003) as f32 - 999.5).to_ne_bytes()).collect();
+    let mut turned = vec![0; data.len()];
+    for (i, x) in data.chunks(4).enumerate() {
+        turned[4 * (i % columns * rows + i / columns)..][..4].copy_from_slice(x);
+    }
+    let by_columns = [4, 4 * rows as isize];
+    let options =
+        CastOptions::new().isa(isa).dst_packing(Packing::OnePerByte).src_packing(Packing::OnePerByte);
+    let how = Parallel::new().threads(3);
+    for (scaling, to) in [(Scaling::mx(), DType::F4E2M1), (Scaling::per_axis(0), DType::I8)] {
+        let q = Quantizer::new(DType::F32, to, &scaling, &options).expect("a pair");
+        let (mut codes, mut scales) = (vec![0; n], vec![0; q.scale_bytes(&shape).expect("a size")]);
+        q.quantize(&data, &shape, &mut codes, &mut scales).expect("sizes that fit");
+        let from = StridedView::new(&turned, 0, &shape, &by_columns);
+        let (mut out, mut found) = (vec![0xC5; 2 * n], vec![0; scales.len()]);
+        let apart = [2 * columns as isize, 2];
+        let mut view = StridedViewMut::new(&mut out, 0, &shape, &apart);
+        q.quantize_strided(&from, &mut view, &mut found, &how).expect("views");
+        assert_eq!(found, scales, "{to} {scaling:?}");
+        assert!((0..n).all(|i| out[2 * i] == codes[i] && out[2 * i + 1] == 0xC5), "{to} {scaling:?}");
+        let d = Dequantizer::new(to, DType::F32, &scaling, &options).expect("a pair");
+        let (mut back, mut turned_back) = (vec![0; 4 * n], vec![0; 4 * n]);
+        d.dequantize(&codes, &shape, &scales, None, &mut back).expect("sizes that fit");
+        let mut view = StridedViewMut::new(&mut turned_back, 0, &shape, &by_columns);
+        d.dequantize_strided(&StridedView::new(&out, 0, &shape, &apart), &scales, None, &mut view, &how)
+            .expect("views");
+        let is_back =
+            |(i, x): (usize, &[u8])| turned_back[4 * (i % columns * rows + i / columns)..][..4] == *x;
+        assert!(back.chunks(4).enumerate().all(is_back), "{to} {scaling:?}");
+    }
 }
 
 /// No byte outside of the buffers is touched: they end where a page does that faults, and begin where one has ended.
