@@ -141,6 +141,7 @@ fn main() {
     parallel(&bench, if is_test { 1 << 20 } else { 256 << 20 });
     rows(&bench, if is_test { 1 << 17 } else { 1 << 24 });
     transposes(&bench, if is_test { 256 } else { 4096 });
+    checked(&bench, if is_test { 1 << 17 } else { 1 << 24 });
     shared_and_checked(&bench, if is_test { 256 } else { 4096 });
     gathers(&bench);
     in_place(&bench);
@@ -287,6 +288,50 @@ fn transposes(bench: &Bench, side: usize) {
                 Box::new(|| black_box(&mut copy).copy_from_slice(black_box(&copied))),
             ],
         });
+    }
+}
+
+/// Checked casts of contiguous elements on a pool of two threads, beside one; and a report without a cast, beside one with it.
+fn checked(bench: &Bench, largest: usize) {
+    for (from, to) in PAIRS {
+        for n in [1 << 16, largest] {
+            let (src, caster) = (source(from, n), caster(from, to));
+            let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n)]);
+            let bytes = [n * (from.itemsize() + to.itemsize()); 2];
+            // (Of what loses nothing, a report is there at once.)
+            if matches!(to, DType::BF16 | DType::F8E4M3FN | DType::I8) {
+                bench.line(Line {
+                    kind: format!("a report of {n} without a cast"),
+                    name: format!("report {from}->{to}, {n}"),
+                    against: "checked",
+                    bytes,
+                    run: [
+                        Box::new(|| _ = caster.report(black_box(&src), n).expect("the sizes agree")),
+                        Box::new(|| {
+                            _ = caster.cast_checked(black_box(&src), &mut b, n).expect("the sizes agree")
+                        }),
+                    ],
+                });
+            }
+            if n == largest {
+                let how = Parallel::new();
+                bench.line(Line {
+                    kind: format!("{n} checked, a pool of 2"),
+                    name: format!("checked {from}->{to}, {n}, pool of 2"),
+                    against: "1 thread",
+                    bytes,
+                    run: [
+                        Box::new(|| {
+                            let report = caster.par_cast_checked_with(black_box(&src), &mut a, n, &how);
+                            _ = report.expect("the sizes agree");
+                        }),
+                        Box::new(|| {
+                            _ = caster.cast_checked(black_box(&src), &mut b, n).expect("the sizes agree");
+                        }),
+                    ],
+                });
+            }
+        }
     }
 }
 

@@ -218,7 +218,7 @@ impl Caster {
         let [source, target] = self.layouts().map(|layout| move |n| layout.size(n));
         // (Multiples of 8 elements, which are whole bytes.)
         let most = n.min(8 * (BOX / source(8).max(target(8))));
-        let (mut results, mut marks) = (room(self.to(), most, target(most))?, Marks::REPORT);
+        let (mut results, mut marks) = (room(self.to(), most, target(most))?, Marks::LOOK);
         for first in (0..n).step_by(most.max(1)) {
             let end = n.min(first + most);
             let (src, out) =

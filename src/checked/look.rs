@@ -206,6 +206,7 @@ impl<'a> Check<'a> {
     }
 
     /// Casts `n` elements and checks them. Returns the report, of which only what was asked for is right, and how many elements are lost.
+    /// (If only a look is wanted, what a scan is content with is not cast.)
     pub(super) fn run(
         &self,
         src: &[u8],
@@ -241,8 +242,15 @@ impl<'a> Check<'a> {
             let scans = unscanned == 0;
             let mut scans_pieces = scans;
             if scans {
-                let (found, done) = self.scan_plain(src, &mut dst);
+                let (found, done) = self.scan_plain(src, &mut dst, marks.looks);
                 let accepts = self.accepts(found, marks);
+                if let Some(Found { inexact, .. }) = found.filter(|_| accepts && marks.looks)
+                    && (inexact == 0 || report.first_inexact.is_some())
+                {
+                    report.inexact += inexact;
+                    vain = 0;
+                    continue;
+                }
                 // (If lost integers become zeros, the loop that casts and scans has already written all others.)
                 chunk.is_cast = done > 0 && marks.clears && matches!(route.to.kind(), Kind::Int(_));
                 if accepts || chunk.is_cast {
@@ -460,12 +468,13 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Scans the source as it is, if that can be done. If there is a loop that does both, it also casts: returns how many elements were cast.
-    fn scan_plain(&self, src: &[u8], dst: &mut Destination<'_, u8>) -> (Option<Found>, usize) {
+    /// Scans the source as it is, if that can be done. If there is a loop that does both, and not only a look is wanted, it also casts:
+    /// returns how many elements were cast.
+    fn scan_plain(&self, src: &[u8], dst: &mut Destination<'_, u8>, looks: bool) -> (Option<Found>, usize) {
         let (Some(loops), Some(parts)) = (self.loops, &self.parts) else { return (None, 0) };
         let Some((fit, width)) = parts.plain.filter(|_| self.imaginary.is_none()) else { return (None, 0) };
         let (mut done, mut found) = (0, Found { fits: true, inexact: 0 });
-        if let Some(fused) = &self.fused {
+        if let Some(fused) = self.fused.as_ref().filter(|_| !looks) {
             (done, found) = fused.cast(&fit, src, dst);
         }
         let codes = Codes { bytes: &src[done * width..], width };

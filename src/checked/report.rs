@@ -222,6 +222,8 @@ pub(crate) struct Marks<'a> {
     pub(super) clears: bool,
     /// What is refused.
     pub(super) stops: Option<Stop>,
+    /// Nobody wants the results.
+    pub(super) looks: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -233,7 +235,9 @@ pub(super) enum Stop {
 
 impl<'a> Marks<'a> {
     pub(crate) const REPORT: Self =
-        Self { counts: true, source: None, validity: None, clears: false, stops: None };
+        Self { counts: true, source: None, validity: None, clears: false, stops: None, looks: false };
+    /// A report without a cast.
+    pub(super) const LOOK: Self = Self { looks: true, ..Self::REPORT };
 
     /// A report, or an error where something is refused.
     pub(super) fn stopping(stops: Option<Stop>) -> Self {

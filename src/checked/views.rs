@@ -120,7 +120,7 @@ impl Caster {
         elements: usize,
         stops: Option<Stop>,
     ) -> Result<CastReport, Error> {
-        let marks = || Marks::stopping(stops);
+        let marks = || Marks { looks: true, ..Marks::stopping(stops) };
         let rooms = Rooms::default();
         rooms.fill(self)?;
         let check = Check::new(self, elements, marks().counts_inexact(), &rooms);
