@@ -473,12 +473,16 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
     found
 }
 
+/// Whether a tensor without a scale looks like codes that have lost it, where others have theirs.
+pub(crate) fn are_codes(name: &str, dtype: Dtype, shape: &[usize]) -> bool {
+    let is_integer = matches!(dtype, Dtype::I8 | Dtype::U8);
+    (dtypes::is_narrow(dtype) || is_integer && split(name).1 == "weight") && shape.len() >= 2
+}
+
 /// What is wrong with codes that are no recognised weight: others have scales, or beside them lies what is called as one.
 fn codes_without_scales(it: &Checkpoint, tensor: &Tensor, scaled: bool) -> Option<Failure> {
-    let (module, last) = split(&tensor.name);
-    let is_integer = matches!(tensor.dtype, Dtype::I8 | Dtype::U8);
-    let are_codes = dtypes::is_narrow(tensor.dtype) || is_integer && last == "weight";
-    if !are_codes || tensor.shape.len() < 2 {
+    let module = split(&tensor.name).0;
+    if !are_codes(&tensor.name, tensor.dtype, &tensor.shape) {
         return None;
     }
     let codes = format!("codes, {} {:?}", tensor.dtype, tensor.shape);

@@ -19,7 +19,7 @@ use crate::defaults;
 use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
 use crate::header;
-use crate::layout::{Format, Layout, Recognised, Role, Weight};
+use crate::layout::{self, Format, Layout, Recognised, Role, Weight};
 use crate::out::{self, count, parse_size};
 use crate::tile;
 
@@ -746,6 +746,7 @@ impl Plan {
             let what = "no tensor would be written: SRC has none, or --drop fits all of them";
             return Err(Failure::refused(what).help("`lanecast inspect` lists them"));
         }
+        plan.check_lone_codes(&planner, found)?;
         plan.groups = planner.groups.len();
         let idle = idle_patterns(it, found, args)?;
         plan.warnings.extend(idle.iter().map(|(option, pattern)| {
@@ -776,6 +777,39 @@ impl Plan {
         plan.files(it, shard_size)?;
         plan.hash = plan.digest(it, args);
         Ok(plan)
+    }
+
+    /// Refuses codes without a scale beside weights that have scales: readers take them for codes whose scale is lost, this program, too. What
+    /// --copy names is taken as it is.
+    fn check_lone_codes(&self, planner: &Planner<'_>, found: &Recognised) -> Result<()> {
+        if self.layout.is_none() && !self.left {
+            return Ok(());
+        }
+        let is_lone = |job: &&Job| {
+            !matches!(job.output, Output::Quantise(_))
+                && matches!(found.roles[&job.input.main().name], (Role::Weight | Role::Plain, None))
+                && layout::are_codes(&job.name, job.outs[0].dtype, &job.outs[0].shape)
+                && !(matches!(job.output, Output::Copy) && found.weights.contains_key(&job.name))
+                && !planner.choice.copy.is_match(&*job.name)
+        };
+        let Some(lone) = self.jobs.iter().find(is_lone) else { return Ok(()) };
+        let stays = |job: &&Job| matches!(job.output, Output::Copy) && found.weights.contains_key(&job.name);
+        let dtype = label(lone.outs[0].dtype);
+        let beside = match (self.jobs.iter().find(stays), &self.layout) {
+            (Some(left), _) => {
+                format!("{}, which stays {}", left.name, found.weights[&left.name].layout.name())
+            }
+            (None, layout) => {
+                format!("others of {}", layout.as_ref().map_or("", |(layout, _)| layout.name()))
+            }
+        };
+        let help = match lone.output {
+            Output::Cast(_) => format!("--to bf16, or leave out what keeps others of {}", self.from),
+            _ if dtypes::is_float(lone.outs[0].dtype) => "--high bf16 makes bfloat16 of it".to_owned(),
+            _ => format!("--drop '{0}', or --copy '{0}' if its reader knows what it is", lone.name),
+        };
+        let what = format!("{dtype} without a scale beside {beside}: a scale would be missed");
+        Err(Failure::usage(what).tensor(&lone.name).help(help))
     }
 
     /// The error that no tensor becomes what is asked for: with the patterns that fit none, or the reasons of the first tensors.

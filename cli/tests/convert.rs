@@ -827,6 +827,39 @@ fn what_stays_quantised_keeps_its_scales_and_its_configuration() {
     ok(dir.path(), "inspect dst --json");
 }
 
+/// Codes without a scale would be taken for codes whose scale is lost, if others have theirs.
+#[test]
+fn codes_without_scales_do_not_lie_beside_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["l.0.up_proj.weight", "l.0.down_proj.weight", "l.embed.weight"];
+    matrices(&dir.path().join("src"), &names, "{}");
+    for layout in ["fp8-block", "int8-channel", "nvfp4", "modelopt-nvfp4", "comfy-fp8", "int4-group"] {
+        ok(dir.path(), &format!("convert src {layout} --to {layout} --quiet"));
+        for how in ["--keep *up_proj*", "--copy *up_proj*", "--only *down_proj*"] {
+            for to in ["e4m3", "e5m2", "float8_e4m3fnuz"] {
+                let error = fails(dir.path(), &format!("convert {layout} x --to {to} {how}"), 2);
+                assert!(error.contains("l.0.down_proj.weight: ") && error.contains("--to bf16"), "{error}");
+                assert!(error.contains("l.0.up_proj") && error.contains(layout), "{error}");
+            }
+            ok(dir.path(), &format!("convert {layout} bf16 --to bf16 {how} --force --quiet"));
+            ok(dir.path(), &format!("verify {layout} bf16 --max-rel-error 0.004"));
+        }
+    }
+    // Codes that were there before, and stay.
+    ok(dir.path(), "convert src plain --to e4m3 --quiet");
+    let error = fails(dir.path(), "convert plain x --to fp8-block", 2);
+    assert!(error.contains("l.embed.weight: f8_e4m3") && error.contains("--high bf16"), "{error}");
+    ok(dir.path(), "convert plain x --to fp8-block --high bf16 --quiet");
+    ok(dir.path(), "verify plain x --max-rms-error 0.05");
+    ok(dir.path(), "convert plain copied --to fp8-block --copy *embed* --quiet");
+    let mut tensors: Tensors = vec![("a.weight".into(), Dtype::U8, vec![32, 32], vec![7; 1024])];
+    tensors.push(("b.weight".into(), Dtype::BF16, vec![32, 32], bf16s(&Random(1).floats(1024))));
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    let error = fails(dir.path(), "convert a.safetensors b.safetensors --to mxfp8", 2);
+    assert!(error.contains("a.weight: u8") && error.contains("--drop 'a.weight'"), "{error}");
+    ok(dir.path(), "convert a.safetensors b.safetensors --to mxfp8 --drop a.weight --quiet");
+}
+
 #[test]
 fn files_have_the_size_that_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
