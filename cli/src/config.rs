@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lanecast::DType;
 use regex::Regex;
+use safetensors::Dtype;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -134,7 +134,10 @@ fn quantisation(it: &Checkpoint, plan: &Plan) -> Option<Value> {
                 "weight_block_size": [format.block_rows, format.block_cols],
                 "modules_to_not_convert": ignore,
             });
-            if format.scaling.scale_dtype == DType::F8E8M0 {
+            // (Of every weight. And scales of float32 may be such by what the source says of all of them.)
+            let are_exponents = plan.scales.iter().all(|dtype| matches!(dtype, Dtype::U8 | Dtype::F8_E8M0));
+            let is_said = || it.claims().is_some_and(|claim| claim.get("scale_fmt") == Some(&"ue8m0".into()));
+            if are_exponents || !plan.anew && is_said() {
                 value["scale_fmt"] = "ue8m0".into();
             }
             value

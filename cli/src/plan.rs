@@ -191,6 +191,10 @@ pub(crate) struct Plan {
     pub(crate) copied: usize,
     /// The layout of the result, if it is quantised.
     pub(crate) layout: Option<(Layout, Arc<Format>)>,
+    /// The dtypes of the scales of its weights.
+    pub(crate) scales: BTreeSet<Dtype>,
+    /// Some of its weights are quantised anew.
+    pub(crate) anew: bool,
     pub(crate) plain: Option<DType>,
     /// What floats become that are not quantised, where others are.
     pub(crate) high: Option<DType>,
@@ -733,6 +737,8 @@ impl Plan {
             kept: BTreeMap::new(),
             copied: 0,
             layout: None,
+            scales: BTreeSet::new(),
+            anew: false,
             plain,
             high,
             hash: String::new(),
@@ -747,6 +753,7 @@ impl Plan {
             return Err(Failure::refused(what).help("`lanecast inspect` lists them"));
         }
         plan.check_lone_codes(&planner, found)?;
+        plan.name_exponents(found);
         plan.groups = planner.groups.len();
         let idle = idle_patterns(it, found, args)?;
         plan.warnings.extend(idle.iter().map(|(option, pattern)| {
@@ -777,6 +784,21 @@ impl Plan {
         plan.files(it, shard_size)?;
         plan.hash = plan.digest(it, args);
         Ok(plan)
+    }
+
+    /// Gives scales of fp8-block that are stored as uint8 the dtype that they mean, where others are floats: loaders then convert values, and
+    /// would take the exponents for values.
+    fn name_exponents(&mut self, found: &Recognised) {
+        let is_block = self.layout.as_ref().is_some_and(|(layout, _)| *layout == Layout::Fp8Block);
+        if !is_block || self.scales.len() == 1 || !self.scales.remove(&Dtype::U8) {
+            return;
+        }
+        self.scales.insert(Dtype::F8_E8M0);
+        for job in &mut self.jobs {
+            if found.roles[&job.input.main().name].0 == Role::Scale && job.outs[0].dtype == Dtype::U8 {
+                job.outs[0].dtype = Dtype::F8_E8M0;
+            }
+        }
     }
 
     /// Refuses codes without a scale beside weights that have scales: readers take them for codes whose scale is lost, this program, too. What
@@ -962,6 +984,7 @@ impl Plan {
     /// Lets a weight stay quantised as it is. An error if the result gets another layout, as a configuration describes only one.
     fn leave(&mut self, planner: &Planner<'_>, weight: &Weight) -> Result<()> {
         self.left = true;
+        self.scales.insert(planner.it.tensors[&weight.scales].dtype);
         match planner.layout {
             Some(layout) if layout == weight.layout && planner.has_other_groups(weight) => {
                 let other = if layout.is_packed() {
@@ -1119,6 +1142,8 @@ impl Plan {
         }
         planner.note_factor(layout, name, own);
         self.layout.get_or_insert_with(|| (layout, target.format.clone()));
+        self.scales.insert(outs[1].dtype);
+        self.anew = true;
         let (name, output) = (name.clone(), Output::Quantise(target));
         self.jobs.push(Job { name, input, output, outs: outs.into() });
         Ok(())

@@ -1402,6 +1402,62 @@ fn blocks_are_those_of_the_source() {
     ok(dir.path(), "verify src anew --max-rms-error 0.05");
 }
 
+/// `scale_fmt` says of all scales that they are powers of two, and loaders convert scales to the dtype that follows from it.
+#[test]
+fn configurations_say_what_all_scales_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let exponents = |dtype| (dtype, vec![120]);
+    let (f32s, bf16s) = ((Dtype::F32, le(&[0.3])), (Dtype::BF16, bf16s(&[0.3])));
+    let (e8m0, u8s) = (exponents(Dtype::F8_E8M0), exponents(Dtype::U8));
+    // The scales of two weights; what the source says; what the result says, and the dtypes of its scales.
+    for (a, b, said, says, dtypes) in [
+        (&e8m0, &e8m0, false, true, [Dtype::F8_E8M0; 2]),
+        (&u8s, &u8s, false, true, [Dtype::U8; 2]),
+        (&e8m0, &u8s, true, true, [Dtype::F8_E8M0; 2]),
+        (&e8m0, &f32s, false, false, [Dtype::F8_E8M0, Dtype::F32]),
+        (&f32s, &e8m0, false, false, [Dtype::F32, Dtype::F8_E8M0]),
+        (&u8s, &f32s, false, false, [Dtype::F8_E8M0, Dtype::F32]),
+        (&bf16s, &f32s, false, false, [Dtype::BF16, Dtype::F32]),
+        // Powers of two that are stored as float32, as DeepSeek-V3.1 has them.
+        (&f32s, &f32s, true, true, [Dtype::F32; 2]),
+        (&f32s, &f32s, false, false, [Dtype::F32; 2]),
+    ] {
+        let mut tensors: Tensors = Vec::new();
+        for (name, (dtype, scale)) in [("a", a), ("b", b)] {
+            tensors.push((format!("{name}.weight"), Dtype::F8_E4M3, vec![64, 32], Random(1).e4m3(2048)));
+            tensors.push((format!("{name}.weight_scale_inv"), *dtype, vec![1, 1], scale.clone()));
+        }
+        let mut config =
+            json!({ "quantization_config": { "quant_method": "fp8", "weight_block_size": [128, 128] } });
+        if said {
+            config["quantization_config"]["scale_fmt"] = "ue8m0".into();
+        }
+        fs::write(src.join("config.json"), config.to_string()).unwrap();
+        write(&src.join("model.safetensors"), &tensors, None);
+        for how in ["", "--keep a.weight", "--copy b.weight"] {
+            ok(dir.path(), &format!("convert src dst --to fp8-block {how} --force --quiet"));
+            let config = &json_of(&dir.path().join("dst/config.json"))["quantization_config"];
+            let all = read(&dir.path().join("dst/model.safetensors"));
+            let found = ["a", "b"].map(|name| all[&format!("{name}.weight_scale_inv")].0);
+            assert_eq!(
+                (config.get("scale_fmt").is_some(), found),
+                (says, dtypes),
+                "{how} {a:?} {b:?} {said}"
+            );
+            ok(dir.path(), "verify src dst");
+        }
+        // Another one, which gets float32.
+        tensors.push(("c.weight".into(), Dtype::F32, vec![64, 32], le(&[0.5; 2048])));
+        write(&src.join("model.safetensors"), &tensors, None);
+        ok(dir.path(), "convert src dst --to fp8-block --force --quiet");
+        let config = json_of(&dir.path().join("dst/config.json"));
+        assert!(config["quantization_config"].get("scale_fmt").is_none(), "{config}");
+        ok(dir.path(), "verify src dst");
+    }
+}
+
 /// Blocks of several rows have fewer scales than groups of as many columns.
 #[test]
 fn blocks_of_rows_are_no_groups() {
