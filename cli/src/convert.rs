@@ -19,12 +19,12 @@ use crate::config;
 use crate::error::{Failure, Kind, Result, on};
 use crate::header::byte_len;
 use crate::inspect::from_option;
-use crate::layout;
+use crate::layout::{self, Recognised};
 use crate::live::{Live, remove_abandoned, temporary};
 use crate::lock;
 use crate::loss::{Losses, Sum, Worst, place};
 use crate::out::{self, bytes, count, number};
-use crate::plan::{Input, Out, Output, Plan};
+use crate::plan::{Input, Job, Output, Plan, label};
 use crate::source::{self, file_name};
 use crate::system;
 use crate::tile::{self, Main, Scratch, Tile};
@@ -721,12 +721,12 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     }
     let found = layout::recognise(&it, from_option(&args.from)?);
     let plan = Plan::new(&it, &found, args)?;
-    drop(found);
     check_paths(args, &it)?;
     warn(args, &it, &plan);
     if args.dry_run {
-        return dry(&plan, args);
+        return dry(&plan, &found, args);
     }
+    drop(found);
     let goes_on = goes_on(args, &plan)?;
     if goes_on && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)? {
         if args.rank.is_none() {
@@ -978,7 +978,26 @@ fn as_json(plan: &Plan, losses: &Losses, files: Vec<Value>) -> Value {
     })
 }
 
-fn dry(plan: &Plan, args: &Convert) -> Result<()> {
+/// The line of a dry run about a job. Of a weight with scales, before or after, the shape is that of its values; what is stored is said
+/// where it has another.
+fn planned(job: &Job, plan: &Plan, found: &Recognised) -> [String; 6] {
+    let out = &job.outs[0];
+    // (A weight that stays as it is. What else is copied has no scales.)
+    let stays = found.weights.get(&job.name).filter(|_| matches!(job.output, Output::Copy));
+    let (shape, from, to) = match stays {
+        Some(weight) => {
+            let layout = weight.layout.name().to_owned();
+            (weight.logical(), layout.clone(), layout)
+        }
+        None => (tile::logical(&job.input).0, job.from(), job.to()),
+    };
+    let is_stored_so = shape[..] == out.shape[..];
+    let stored = if is_stored_so { String::new() } else { format!("{} {:?}", label(out.dtype), out.shape) };
+    let why = plan.kept.get(&job.name).copied().unwrap_or("").to_owned();
+    [out::plain(&job.name), format!("{shape:?}"), from, to, stored, why]
+}
+
+fn dry(plan: &Plan, found: &Recognised, args: &Convert) -> Result<()> {
     if args.json {
         let files =
             plan.shards.iter().map(|s| json!({ "name": s.name, "bytes": s.bytes, "sha256": null })).collect();
@@ -995,12 +1014,8 @@ fn dry(plan: &Plan, args: &Convert) -> Result<()> {
         number(plan.copied as u64),
         number(plan.dropped.len() as u64)
     ))?;
-    let mut rows = vec![["tensor", "from", "to", "shape", "why"].map(str::to_owned)];
-    for job in &plan.jobs {
-        let why = plan.kept.get(&job.name).copied().unwrap_or("");
-        let shape = |out: &Out| format!("{:?}", out.shape);
-        rows.push([out::plain(&job.name), job.from(), job.to(), shape(&job.outs[0]), why.to_owned()]);
-    }
+    let mut rows = vec![["tensor", "shape", "from", "to", "stored as", "why"].map(str::to_owned)];
+    rows.extend(plan.jobs.iter().map(|job| planned(job, plan, found)));
     out::table(rows)?;
     if !plan.dropped.is_empty() {
         out::line(format_args!("dropped: {}", dropped_line(plan)))?;

@@ -198,6 +198,17 @@ pub(crate) struct Weight {
     pub(crate) others: Vec<Name>,
 }
 
+impl Weight {
+    /// The shape of its values when it is not quantised.
+    pub(crate) fn logical(&self) -> Vec<usize> {
+        let mut shape = self.shape.clone();
+        if let (true, [.., rows, columns]) = (self.transposed, &mut shape[..]) {
+            std::mem::swap(rows, columns);
+        }
+        shape
+    }
+}
+
 /// What was recognised in a checkpoint.
 #[derive(Debug)]
 pub(crate) struct Recognised {

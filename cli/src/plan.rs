@@ -24,7 +24,7 @@ use crate::out::{self, count, parse_size};
 use crate::tile;
 
 /// The name of a dtype in the report.
-fn label(dtype: Dtype) -> String {
+pub(crate) fn label(dtype: Dtype) -> String {
     dtype.to_string().to_lowercase()
 }
 

@@ -424,13 +424,8 @@ pub(crate) fn logical(input: &Input) -> (Vec<usize>, u64) {
     match input {
         Input::Plain(tensor) => (tensor.shape.to_vec(), 1),
         Input::Scaled(weight, ..) => {
-            let mut shape = weight.shape.clone();
-            if weight.transposed {
-                let n = shape.len();
-                shape.swap(n - 2, n - 1);
-                return (shape, 32);
-            }
-            (shape, weight.format.block_rows as u64)
+            let rows = if weight.transposed { 32 } else { weight.format.block_rows as u64 };
+            (weight.logical(), rows)
         }
     }
 }

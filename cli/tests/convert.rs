@@ -1571,6 +1571,50 @@ fn several_factors_of_what_is_fused_are_told() {
     }
 }
 
+/// A dry run has the shape of the values, whatever layouts they have, and what is stored where that has another.
+#[test]
+fn a_dry_run_has_the_shapes_of_the_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let line_of = |words: &str, tensor: &str| {
+        let out = line(dir.path(), &format!("convert {words} --dry-run"));
+        let text = String::from_utf8(out.stdout).unwrap();
+        let line = text.lines().find(|line| line.trim().starts_with(&format!("{tensor} ")));
+        line.unwrap_or_else(|| panic!("{words}: {text}")).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let tensors: Tensors =
+        vec![("l.weight".into(), Dtype::BF16, vec![96, 64], bf16s(&Random(3).floats(96 * 64)))];
+    fs::create_dir(dir.path().join("src")).unwrap();
+    write(&dir.path().join("src/model.safetensors"), &tensors, None);
+    for (layout, codes, stored) in [
+        ("int4-group", "l.weight_packed", "i32 [96, 8]"),
+        ("mxfp4", "l.weight_packed", "u8 [96, 32]"),
+        ("modelopt-nvfp4", "l.weight", "u8 [96, 32]"),
+        ("mxfp8", "l.weight", ""),
+    ] {
+        let more = if layout == "int4-group" { "--group-size 32" } else { "" };
+        let there = line_of(&format!("src dst --to {layout} {more}"), "l.weight");
+        assert_eq!(there, format!("l.weight [96, 64] bf16 {layout} {stored}").trim_end());
+        ok(dir.path(), &format!("convert src {layout} --to {layout} {more} --quiet"));
+        let from = format!("--from {layout}");
+        let back = line_of(&format!("{layout} dst --to bf16 {from}"), "l.weight");
+        assert_eq!(back, format!("l.weight [96, 64] {layout} bf16"));
+        let stays = line_of(&format!("{layout} dst --to {layout} {from}"), codes);
+        let stored = if stored.is_empty() { String::new() } else { format!("{stored} ") };
+        assert_eq!(stays, format!("{codes} [96, 64] {layout} {layout} {stored}it has that layout"));
+    }
+    // gpt-oss stores the transposed matrix.
+    let tensors: Tensors =
+        vec![("l.experts.x".into(), Dtype::BF16, vec![2, 64, 48], vec![0; 2 * 64 * 48 * 2])];
+    write(&dir.path().join("e.safetensors"), &tensors, None);
+    let there = line_of("e.safetensors g.safetensors --to gpt-oss", "l.experts.x");
+    assert_eq!(there, "l.experts.x [2, 64, 48] bf16 gpt-oss u8 [2, 48, 2, 16]");
+    ok(dir.path(), "convert e.safetensors g.safetensors --to gpt-oss --quiet");
+    assert_eq!(
+        line_of("g.safetensors x.safetensors --to f32", "l.experts.x"),
+        "l.experts.x [2, 64, 48] gpt-oss f32"
+    );
+}
+
 /// Scales of weights that stay get the names that the configuration of the result is read with.
 #[test]
 fn scales_that_stay_have_the_names_of_the_layout() {
