@@ -117,6 +117,8 @@ pub(crate) struct Checkpoint {
     pub(crate) below: Vec<PathBuf>,
     /// The names of files with weights in formats that are not read.
     pub(crate) skipped: Vec<String>,
+    /// Directories without tensors, as far as was looked, that a conversion does not copy, and why.
+    pub(crate) large: Vec<String>,
 }
 
 /// The files of a directory that have tensors, and its index.
@@ -151,6 +153,7 @@ impl Checkpoint {
             others: Vec::new(),
             below: Vec::new(),
             skipped: Vec::new(),
+            large: Vec::new(),
         };
         if !metadata.is_dir() {
             it.add(path)?;
@@ -179,9 +182,11 @@ impl Checkpoint {
             match std::fs::metadata(&file) {
                 Ok(found) if found.is_file() => _ = files.insert(file),
                 Ok(found) if found.is_dir() => {
-                    match files_below(&path, Path::new(&entry.file_name()), DEEPEST)? {
-                        Some(files) => self.below.extend(files),
-                        None => self.skipped.push(name + "/"),
+                    let mut files = Vec::new();
+                    match files_below(&path, Path::new(&entry.file_name()), DEEPEST, &mut files)? {
+                        None => self.below.extend(files),
+                        Some(Unread::Tensors) => self.skipped.push(name + "/"),
+                        Some(Unread::Many(what)) => self.large.push(format!("{name}/ ({what})")),
                     }
                 }
                 Ok(_) => {}
@@ -193,6 +198,7 @@ impl Checkpoint {
             }
         }
         self.skipped.sort_unstable();
+        self.large.sort_unstable();
         self.below.sort_unstable();
         let mut listing = Listing { safetensors: Vec::new(), index: None, is_recorded: false };
         // (A name may be no Unicode. It is text for messages alone then.)
@@ -400,11 +406,24 @@ fn layers(metadata: Option<&BTreeMap<String, String>>) -> serde_json::Result<Map
     text.map_or(Ok(Map::new()), |text| Ok(serde_json::from_str::<Text>(text)?.layers))
 }
 
-/// The files of a directory and of those in it, relative to `root`. None if there are tensors among them, or they are too many.
-fn files_below(root: &Path, directory: &Path, deepest: usize) -> Result<Option<Vec<PathBuf>>> {
-    const MANY: usize = 1000;
-    let mut files = Vec::new();
+/// Why a directory is not copied.
+enum Unread {
+    /// There are tensors in it: it is a checkpoint of its own.
+    Tensors,
+    /// It is larger than what belongs to a checkpoint is.
+    Many(String),
+}
+
+/// Lists the files of a directory and of those in it, relative to `root`; or says why they are not copied.
+fn files_below(
+    root: &Path,
+    directory: &Path,
+    deepest: usize,
+    files: &mut Vec<PathBuf>,
+) -> Result<Option<Unread>> {
+    const MOST_FILES: usize = 1000;
     let path = root.join(directory);
+    let mut unread = None;
     for entry in std::fs::read_dir(&path).map_err(on(&path))? {
         let there = entry.map_err(on(&path))?.path();
         let (name, file) = (source::file_name(&there), directory.join(there.file_name().unwrap_or_default()));
@@ -413,21 +432,24 @@ fn files_below(root: &Path, directory: &Path, deepest: usize) -> Result<Option<V
         }
         let found = std::fs::metadata(&there).map_err(on(&there))?;
         if TENSORS.iter().any(|end| name.ends_with(end)) {
-            return Ok(None);
+            return Ok(Some(Unread::Tensors));
         }
-        if found.is_dir() {
-            match if deepest > 1 { files_below(root, &file, deepest - 1)? } else { None } {
-                Some(more) => files.extend(more),
-                None => return Ok(None),
+        if !found.is_dir() {
+            files.extend(found.is_file().then_some(file));
+        } else if deepest == 1 {
+            unread = Some(Unread::Many(format!("directories in it lie more than {DEEPEST} deep")));
+        } else {
+            match files_below(root, &file, deepest - 1, files)? {
+                Some(Unread::Many(what)) => unread = Some(Unread::Many(what)),
+                Some(tensors) => return Ok(Some(tensors)),
+                None => {}
             }
-        } else if found.is_file() {
-            files.push(file);
         }
-        if files.len() > MANY {
-            return Ok(None);
+        if files.len() > MOST_FILES {
+            return Ok(Some(Unread::Many(format!("more than {MOST_FILES} files"))));
         }
     }
-    Ok(Some(files))
+    Ok(unread)
 }
 
 /// Whether a file of this name is an index. (Diffusers' variants have theirs: `x.safetensors.index.fp16.json`.)

@@ -638,8 +638,9 @@ fn warn(args: &Convert, it: &Checkpoint, plan: &Plan) {
     for warning in &plan.warnings {
         out::note(format_args!("warning: {}", out::plain(warning)));
     }
-    if it.is_dir && !it.skipped.is_empty() && !args.quiet {
-        out::note(format_args!("not read, and not copied: {}", out::plain(&it.skipped.join(", "))));
+    let left_out: Vec<&str> = it.skipped.iter().chain(&it.large).map(|name| &name[..]).collect();
+    if it.is_dir && !left_out.is_empty() {
+        out::note(format_args!("warning: not read, and not copied: {}", out::plain(&left_out.join(", "))));
     }
 }
 

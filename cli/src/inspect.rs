@@ -248,7 +248,7 @@ fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all
         }
         out::table(rows)?;
     }
-    for name in &it.skipped {
+    for name in it.skipped.iter().chain(&it.large) {
         out::line(format_args!("not read: {}", out::plain(name)))?;
     }
     for problem in &found.problems {

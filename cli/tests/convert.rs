@@ -754,6 +754,31 @@ fn directories_are_named_and_dangling_links_are_errors() {
         assert_eq!(fs::read_to_string(at("dst").join(directory).join(file)).unwrap(), directory);
     }
     assert!(!at("dst/unet").exists());
+    // Under --quiet, too; and those that are larger than a part of a model is.
+    fs::create_dir_all(at("src/deep/b/c/d/e")).unwrap();
+    fs::create_dir_all(at("src/large/part")).unwrap();
+    for i in 0..=1000 {
+        fs::write(at(&format!("src/large/part/{i}")), "").unwrap();
+    }
+    let out = line(dir.path(), "convert src quiet --to f16 --quiet");
+    assert_eq!(
+        String::from_utf8_lossy(&out.stderr),
+        "warning: not read, and not copied: unet/, deep/ (directories in it lie more than 4 deep), large/ (more than 1000 files)\n"
+    );
+    assert!(out.stdout.is_empty() && !at("quiet/large").exists() && at("quiet/1_Pooling").exists());
+    let text = String::from_utf8(line(dir.path(), "inspect src").stdout).unwrap();
+    assert!(text.contains("not read: large/ (more than 1000 files)"), "{text}");
+    // A thousand of them are copied, in several directories, too.
+    fs::create_dir(at("src/large/other")).unwrap();
+    for i in 0..10 {
+        fs::rename(at(&format!("src/large/part/{i}")), at(&format!("src/large/other/{i}"))).unwrap();
+    }
+    fs::remove_file(at("src/large/part/10")).unwrap();
+    fs::remove_dir_all(at("src/deep/b/c/d")).unwrap();
+    let out = line(dir.path(), "convert src quiet --to f16 --quiet --force");
+    assert_eq!(String::from_utf8_lossy(&out.stderr), "warning: not read, and not copied: unet/\n");
+    assert_eq!(fs::read_dir(at("quiet/large/part")).unwrap().count(), 990);
+    assert_eq!(fs::read_dir(at("quiet/large/other")).unwrap().count(), 10);
     fs::remove_dir_all(at("src/unet")).unwrap();
     let error = fails(dir.path(), "inspect .", 3);
     assert!(error.contains("name the directory: dst/"), "{error}");
