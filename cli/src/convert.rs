@@ -24,8 +24,8 @@ use crate::live::{Live, remove_abandoned, temporary};
 use crate::lock;
 use crate::loss::{Losses, Sum, Worst, place};
 use crate::out::{self, bytes, count, number};
-use crate::plan::{Input, Job, Output, Plan, label};
-use crate::source::{self, file_name};
+use crate::plan::{Input, Job, OutShard, Output, Plan, label};
+use crate::source::{self, Stamp, file_name};
 use crate::system;
 use crate::tile::{self, Main, Scratch, Tile};
 
@@ -51,6 +51,8 @@ struct State {
     bytes: u64,
     sha256: String,
     losses: Losses,
+    /// The files that it was made from. (Not in [`RECORD`], by which results are compared.)
+    sources: BTreeMap<String, Stamp>,
 }
 
 /// From now on Ctrl-C sets [`INTERRUPTED`].
@@ -290,6 +292,7 @@ impl Work<'_> {
             bytes: planned.bytes,
             sha256,
             losses: self.losses(live),
+            sources: stamps(self.it, planned),
         };
         live.publish()?;
         sync(&self.dir)?;
@@ -521,6 +524,16 @@ fn goes_on(args: &Convert, plan: &Plan) -> Result<bool> {
     if args.force && args.rank.is_none() { Ok(false) } else { Err(another_plan(args)) }
 }
 
+/// The sizes and times of the files of the source that a file of the result is made from.
+fn stamps(it: &Checkpoint, shard: &OutShard) -> BTreeMap<String, Stamp> {
+    shard.sources.iter().map(|&i| (it.shards[i].name.clone(), it.shards[i].stamp)).collect()
+}
+
+/// Whether a file of the result was made from the files of the source as they are now. A copy of these may have other times.
+fn is_of_now(it: &Checkpoint, plan: &Plan, state: &State) -> bool {
+    plan.shards.iter().any(|shard| shard.name == state.name && stamps(it, shard) == state.sources)
+}
+
 /// The states of files that are complete already, by the same plan.
 fn states(args: &Convert, plan: &Plan, how: Option<Resume>) -> Result<Vec<State>> {
     let dir = &args.dst;
@@ -561,13 +574,21 @@ fn complete(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Option<(Loss
     }
     let mut all = Vec::new();
     for Entry { name, bytes, sha256 } in record.files {
-        let state = State { plan: record.plan.clone(), name, bytes, sha256, losses: Losses::default() };
+        let (plan, losses, sources) = (record.plan.clone(), Losses::default(), BTreeMap::new());
+        let state = State { plan, name, bytes, sha256, losses, sources };
         if !is_there(dir, &state, how)? {
             return Ok(None);
         }
         all.push(state);
     }
     Ok(Some((record.losses, all)))
+}
+
+/// Whether a file of the source was written after the record of a complete run.
+fn is_older(it: &Checkpoint, dir: &Path) -> Result<bool> {
+    let record = dir.join(RECORD);
+    let made = source::open(&record)?.stamp().map_err(on(&record))?.mtime;
+    Ok(it.shards.iter().any(|shard| shard.stamp.mtime > made))
 }
 
 /// Whether the file of a state is there with its size, and if `how` says so, its hash.
@@ -698,6 +719,12 @@ fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan, goes_on: bool) -> Resul
     }
     if goes_on {
         ready = states(args, plan, args.resume)?;
+        let there = ready.len();
+        ready.retain(|state| is_of_now(it, plan, state));
+        if ready.len() < there && args.rank.is_none() && !args.quiet {
+            let n = count((there - ready.len()) as u64, "file");
+            out::note(format_args!("{n} made again: the source has other times since"));
+        }
     } else {
         // The states of another plan, which --force discards.
         fs::remove_dir_all(dir.join(STATES)).map_err(on(dir))?;
@@ -729,7 +756,11 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     }
     drop(found);
     let goes_on = goes_on(args, &plan)?;
-    if goes_on && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)? {
+    // (Ranks may have copies of the source, which have other times.)
+    if goes_on
+        && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)?
+        && (args.rank.is_some() || !is_older(&it, &args.dst)?)
+    {
         if args.rank.is_none() {
             clear(&it, &plan, &args.dst)?;
         }
@@ -784,6 +815,13 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
                 ));
             }
         } else {
+            let others = complete.iter().filter(|state| !is_of_now(&it, &plan, state)).count() as u64;
+            if others > 0 {
+                let n = count(others, "file");
+                out::note(format_args!(
+                    "warning: {n} made by other ranks from files of other times: copies of the source, or its data have changed (--resume without --rank makes all of them again)"
+                ));
+            }
             all = complete;
             last(&it, &plan, &dir, &all)?;
         }

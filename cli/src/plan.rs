@@ -42,6 +42,13 @@ impl Input {
         }
     }
 
+    fn scales(&self) -> Option<&Tensor> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Scaled(_, _, scales) => Some(scales),
+        }
+    }
+
     /// The name of the dtype or layout in the report.
     fn label(&self) -> String {
         match self {
@@ -1219,6 +1226,16 @@ impl Plan {
             }
         }
         drop(taken);
+        // Pairs of a group and a file in which its largest magnitude is found.
+        let mut groups: Vec<(usize, usize)> = Vec::new();
+        for job in &self.jobs {
+            if let Some(group) = job.output.group() {
+                groups.push((group, job.input.main().shard));
+                groups.extend(job.input.scales().map(|scales| (group, scales.shard)));
+            }
+        }
+        groups.sort_unstable();
+        groups.dedup();
         for (name, source, mut jobs) in self.division(it, shard_size) {
             let mut metadata = it.shards[source].metadata.clone();
             if it.is_dir {
@@ -1242,8 +1259,14 @@ impl Plan {
                 let job = &self.jobs[index];
                 sources.insert(job.input.main().shard);
                 if let Input::Scaled(weight, _, scales) = &job.input {
-                    sources.insert(scales.shard);
-                    sources.extend(weight.zero_points.iter().map(|name| it.tensors[name].shard));
+                    let Weight { global, zero_points, group_of_input, others, .. } = &**weight;
+                    let others = [global, zero_points, group_of_input].into_iter().flatten().chain(others);
+                    sources.extend(others.map(|name| it.tensors[name].shard).chain([scales.shard]));
+                }
+                if let Some(group) = job.output.group() {
+                    let some = &groups[groups.partition_point(|&(other, _)| other < group)..];
+                    sources
+                        .extend(some.iter().take_while(|&&(other, _)| other == group).map(|&(_, file)| file));
                 }
                 order.extend((0..job.outs.len()).map(|out| (index as u32, out as u8)));
             }
@@ -1275,7 +1298,14 @@ impl Plan {
     /// the plan if there are many tensors.)
     fn digest(&self, it: &Checkpoint, args: &Convert) -> String {
         let sources = || it.shards.iter().map(|s| json!([s.name, s.sha256, s.stamp.len]));
-        let jobs = || self.jobs.iter().map(|job| format!("{:?}", (&job.name, &job.output, &job.outs)));
+        let source = |job: &Job| match &job.input {
+            Input::Plain(_) => None,
+            Input::Scaled(weight, ..) => {
+                Some((weight.layout, weight.format.clone(), weight.bits, weight.less))
+            }
+        };
+        let jobs =
+            || self.jobs.iter().map(|job| format!("{:?}", (&job.name, source(job), &job.output, &job.outs)));
         let headers = || self.shards.iter().map(|s| (&s.name, &s.header_sha256));
         let text = (
             env!("CARGO_PKG_VERSION"),

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Failure, Result, on};
 use crate::system;
 
@@ -17,7 +19,7 @@ pub(crate) trait Source: Send + Sync {
     fn stamp(&self) -> io::Result<Stamp>;
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     pub(crate) len: u64,
     pub(crate) mtime: (i64, i64),

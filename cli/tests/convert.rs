@@ -5,6 +5,7 @@ mod common;
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use common::{
     Random, Tensors, bf16, bf16s, f32s, fails, from_e2m1, from_e4m3, le, line, listing, ok, read, write,
@@ -997,6 +998,78 @@ fn an_interrupted_run_goes_on() {
     fs::write(&file, bad).unwrap();
     ok(dir.path(), "convert src dst --to bf16 --resume=hash --quiet");
     assert!(listing(&dst) == whole);
+}
+
+/// What was made from data that have changed since is made again, also where headers are the same.
+#[test]
+fn a_run_goes_on_with_data_as_they_are_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let file = |i: usize| format!("model-0000{i}-of-00002.safetensors");
+    let set_time = |path: &Path, time: SystemTime| {
+        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    let metadata = || Some(HashMap::from([("format".into(), "pt".into())]));
+    // A byte of a tensor becomes another, at a certain time.
+    let change = |name: &str, tensor: &str, time: SystemTime| {
+        let (path, mut all) = (at(name), read(&at(name)));
+        all.get_mut(tensor).unwrap().2[0] ^= 1;
+        let all: Tensors =
+            all.into_iter().map(|(name, (dtype, shape, bytes))| (name, dtype, shape, bytes)).collect();
+        write(&path, &all, metadata());
+        set_time(&path, time);
+    };
+    let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+    deepseek(&at("src"));
+    // Fused layers, which have one factor, in two files.
+    fs::create_dir(at("qk")).unwrap();
+    for (i, name) in [(1, "l.q_proj.weight"), (2, "l.k_proj.weight")] {
+        let values = bf16s(&[8.0 * i as f32; 32 * 64]);
+        write(&at("qk").join(file(i)), &vec![(name.into(), Dtype::BF16, vec![32, 64], values)], metadata());
+    }
+    let block = "model.layers.1.mlp.down_proj.weight";
+    // (The scales of what is in the first file lie in the second.)
+    let scales = "model.layers.0.mlp.down_proj.weight_scale_inv";
+    for (src, to, changed, tensor, time) in [
+        ("src", "bf16", 2, block, now + hour),
+        ("src", "bf16", 2, block, now - hour),
+        ("src", "f32", 2, scales, now + hour),
+        ("qk", "nvfp4", 2, "l.k_proj.weight", now + hour),
+    ] {
+        let words = format!("--to {to} --quiet");
+        for rank in [0, 1] {
+            for name in ["dst", "whole"] {
+                let _ = fs::remove_dir_all(at(name));
+            }
+            // One of two files is complete, and its state has the times of the source.
+            for i in [1, 2] {
+                set_time(&at(src).join(file(i)), now - 2 * hour);
+            }
+            ok(dir.path(), &format!("convert {src} dst {words} --rank {rank} --of 2"));
+            change(&format!("{src}/{}", file(changed)), tensor, time);
+            ok(dir.path(), &format!("convert {src} dst {words} --resume"));
+            ok(dir.path(), &format!("convert {src} whole {words}"));
+            assert!(listing(&at("dst")) == listing(&at("whole")), "{src} {to} {tensor} {rank}");
+        }
+    }
+    // What is complete has no times but its own: it is made again if the source is newer.
+    ok(dir.path(), "convert src dst --to bf16 --force --quiet");
+    change(&format!("src/{}", file(2)), block, now + hour);
+    ok(dir.path(), "convert src dst --to bf16 --resume --quiet");
+    ok(dir.path(), "convert src whole --to bf16 --force --quiet");
+    assert!(listing(&at("dst")) == listing(&at("whole")));
+    // Ranks may have copies of the source, of other times. It is said, as their data might be others.
+    fs::remove_dir_all(at("dst")).unwrap();
+    ok(dir.path(), "convert src dst --to bf16 --quiet --rank 0 --of 2");
+    set_time(&at("src").join(file(2)), now);
+    let out = line(dir.path(), "convert src dst --to bf16 --quiet --rank 1 --of 2");
+    let error = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{error}");
+    assert!(error.starts_with("warning: 1 file made by other ranks from files of other times"), "{error}");
+    assert!(listing(&at("dst")) == listing(&at("whole")));
+    set_time(&at("src").join(file(2)), now + hour);
+    ok(dir.path(), "convert src dst --to bf16 --quiet --rank 1 --of 2");
+    assert!(listing(&at("dst")) == listing(&at("whole")));
 }
 
 /// Whatever lies at DST and is not of the same plan would be read with the result.
