@@ -17,7 +17,8 @@ use crate::plan::{Input, Job, Output, Plan};
 fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
     let mut names = BTreeSet::new();
     for job in plan.jobs.iter().filter(|job| !matches!(job.output, Output::Quantise(_))) {
-        if plan.kept.get(&job.name).is_none_or(|reason| *reason == "it has that layout") {
+        let is_kept = plan.kept.get(&job.name).is_some_and(|reason| *reason != "it has that layout");
+        if !is_kept && !plan.copied_floats.contains(&job.name) {
             continue;
         }
         let tensor = job.input.main();

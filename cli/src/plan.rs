@@ -196,6 +196,8 @@ pub(crate) struct Plan {
     pub(crate) dropped: BTreeMap<Name, &'static str>,
     pub(crate) kept: BTreeMap<Name, &'static str>,
     pub(crate) copied: usize,
+    /// Floats among them that --copy names.
+    pub(crate) copied_floats: BTreeSet<Name>,
     /// The layout of the result, if it is quantised.
     pub(crate) layout: Option<(Layout, Arc<Format>)>,
     /// The dtypes of the scales of its weights.
@@ -743,6 +745,7 @@ impl Plan {
             dropped: BTreeMap::new(),
             kept: BTreeMap::new(),
             copied: 0,
+            copied_floats: BTreeSet::new(),
             layout: None,
             scales: BTreeSet::new(),
             anew: false,
@@ -882,6 +885,8 @@ impl Plan {
         if is(copy) || copy.is_match(&*tensor.name) {
             if let Some(weight) = found.weights.get(lead) {
                 self.leave(planner, weight)?;
+            } else if dtypes::is_float(tensor.dtype) {
+                self.copied_floats.insert(tensor.name.clone());
             }
             self.copied += 1;
             self.push_plain(tensor, None);

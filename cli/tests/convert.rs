@@ -1928,6 +1928,31 @@ fn configurations_of_what_stays_quantised_name_the_rest() {
     assert!(has(&config["text_config"]["quantization_config"]["modules_to_not_convert"]), "{config}");
 }
 
+/// A float stays a float whatever leaves it one, and loaders have to know.
+#[test]
+fn configurations_name_what_any_option_leaves() {
+    let dir = tempfile::tempdir().unwrap();
+    matrices(&dir.path().join("src"), &["l.up_proj.weight", "l.down_proj.weight", "l.embed.weight"], "{}");
+    for (to, key) in [
+        ("fp8-block", "modules_to_not_convert"),
+        ("int8-channel", "ignore"),
+        ("nvfp4", "ignore"),
+        ("modelopt-fp8", "ignore"),
+    ] {
+        for how in ["--keep *up_proj*", "--copy *up_proj*", "--only *down_proj*", "--copy l.up_proj.weight"] {
+            ok(dir.path(), &format!("convert src dst --to {to} {how} --force --quiet"));
+            let config = &json_of(&dir.path().join("dst/config.json"))["quantization_config"];
+            let names = config[key].as_array().unwrap();
+            assert!(names.contains(&json!("l.up_proj")), "{to} {how}: {config}");
+            assert!(!names.contains(&json!("l.down_proj")), "{to} {how}: {config}");
+            // What has the layout already is none of them.
+            ok(dir.path(), &format!("convert dst again --to {to} {how} --force --quiet"));
+            let again = &json_of(&dir.path().join("again/config.json"))["quantization_config"];
+            assert!(again == config, "{to} {how}: {again}, {config}");
+        }
+    }
+}
+
 /// `--only` chooses among what can be quantised, and what is kept by default has to be named.
 #[test]
 fn only_chooses_among_matrices() {
