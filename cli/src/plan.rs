@@ -17,7 +17,7 @@ use crate::args::{Convert, Rule, Switch};
 use crate::checkpoint::{Checkpoint, Name, Shape, Shapes, Tensor, hex};
 use crate::defaults;
 use crate::dtypes;
-use crate::error::{Failure, Result, suggestion};
+use crate::error::{Failure, Kind, Result, suggestion};
 use crate::header;
 use crate::layout::{self, Format, Layout, Recognised, Role, Weight};
 use crate::out::{self, count, parse_size};
@@ -1009,7 +1009,9 @@ impl Plan {
             }
             Some(layout) if layout != weight.layout => {
                 let both = format!("{} beside {} in one result", weight.layout.name(), layout.name());
-                Err(Failure::not_there(both).tensor(&weight.name).help("leave --keep and --copy of it out"))
+                Err(Failure::not_there(both).tensor(&weight.name).help(
+                    "leave --keep and --copy of it out, or convert it to bf16, and that with --keep: it is a float then",
+                ))
             }
             _ => Ok(()),
         }
@@ -1142,7 +1144,14 @@ impl Plan {
                 .tensor(name)
                 .help("convert it to bf16, and that to gpt-oss"));
         }
-        let (mut target, outs) = planner.target(layout, name, shape)?;
+        // (What is quantised already cannot be kept beside another layout.)
+        let by_way_of_floats = |mut failure: Failure| {
+            if matches!(input, Input::Scaled(..)) && failure.kind == Kind::Refused {
+                failure.help = failure.help.map(|help| format!("convert it to bf16, and that with {help}"));
+            }
+            failure
+        };
+        let (mut target, outs) = planner.target(layout, name, shape).map_err(by_way_of_floats)?;
         let asked_for = planner.args.scale_rule.is_some() || planner.profile != Profile::Lanecast;
         let mut own = None;
         if let Input::Scaled(weight, ..) = &input

@@ -853,6 +853,32 @@ fn what_stays_quantised_keeps_its_scales_and_its_configuration() {
     ok(dir.path(), "inspect dst --json");
 }
 
+/// A quantised matrix that does not fit another layout cannot be kept beside it, but as a float.
+#[test]
+fn what_fits_no_layout_is_kept_as_a_float() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = vec![
+        ("a.weight".into(), Dtype::F8_E4M3, vec![128, 130], Random(1).e4m3(128 * 130)),
+        ("a.weight_scale".into(), Dtype::F32, vec![], le(&[0.5])),
+        ("b.weight".into(), Dtype::F8_E4M3, vec![128, 128], Random(2).e4m3(128 * 128)),
+        ("b.weight_scale".into(), Dtype::F32, vec![], le(&[0.5])),
+    ];
+    write(&dir.path().join("src.safetensors"), &tensors, None);
+    ok(dir.path(), "convert src.safetensors bf16.safetensors --to bf16 --quiet");
+    for to in ["mxfp8", "mxfp4", "nvfp4", "comfy-nvfp4", "int4-group"] {
+        let error = fails(dir.path(), &format!("convert src.safetensors x.safetensors --to {to}"), 3);
+        assert!(error.contains("convert it to bf16, and that with --keep 'a.weight'"), "{error}");
+        let error =
+            fails(dir.path(), &format!("convert src.safetensors x.safetensors --to {to} --keep a.weight"), 2);
+        assert!(error.contains("convert it to bf16, and that with --keep"), "{error}");
+        ok(
+            dir.path(),
+            &format!("convert bf16.safetensors {to}.safetensors --to {to} --keep a.weight --quiet"),
+        );
+        ok(dir.path(), &format!("verify src.safetensors {to}.safetensors --max-rms-error 0.2"));
+    }
+}
+
 /// Codes without a scale would be taken for codes whose scale is lost, if others have theirs.
 #[test]
 fn codes_without_scales_do_not_lie_beside_others() {
