@@ -425,6 +425,8 @@ struct Planner<'a> {
     shapes: Shapes,
     /// The format of the layout, shared by all targets.
     format: Option<Arc<Format>>,
+    /// The dtypes of elements that were quantised to it on trial.
+    tried: Vec<DType>,
 }
 
 /// Whether a layout has scales for groups along rows.
@@ -619,6 +621,21 @@ impl Planner<'_> {
         self.factors.entry(key).or_insert_with(new).1.insert(factor);
     }
 
+    /// Checks that the rule and the profile can quantise elements of a dtype.
+    fn try_out(&mut self, target: &Target, from: DType) -> Result<()> {
+        if self.tried.contains(&from) {
+            return Ok(());
+        }
+        self.tried.push(from);
+        tile::try_out(target, from).map_err(|failure| self.of_options(target.layout.name(), failure))
+    }
+
+    /// The error of a rule or profile that does not do what is asked for.
+    fn of_options(&self, what: &str, failure: Failure) -> Failure {
+        let option = if self.args.scale_rule.is_some() { "--scale-rule" } else { "--profile" };
+        Failure::usage(format!("{what}: {}", failure.message)).help(format!("another {option}, or none"))
+    }
+
     /// How a matrix is quantised to a layout, and the tensors that it becomes.
     fn target(&mut self, layout: Layout, name: &Name, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
         use Layout::*;
@@ -735,6 +752,7 @@ impl Plan {
             factors: BTreeMap::new(),
             shapes: Shapes::default(),
             format: None,
+            tried: Vec::new(),
         };
         let mut plan = Self {
             from: found.label.clone(),
@@ -1020,9 +1038,11 @@ impl Plan {
     fn weight(&mut self, planner: &mut Planner<'_>, weight: &Arc<Weight>, codes: &Arc<Tensor>) -> Result<()> {
         let mut weight = weight.clone();
         let scales = planner.it.tensors[&weight.scales].clone();
-        if self.plain.is_some() && planner.profile != Profile::Lanecast {
+        if let Some(to) = self.plain.filter(|_| planner.profile != Profile::Lanecast) {
             let own = Arc::make_mut(&mut weight);
             own.format.scaling = own.format.scaling.profile(planner.profile);
+            tile::try_out_dequantising(own, to)
+                .map_err(|failure| planner.of_options(own.layout.name(), failure).tensor(&own.name))?;
         }
         let (name, from) = (weight.name.clone(), weight.layout.name());
         let input = Input::Scaled(weight, codes.clone(), scales);
@@ -1160,6 +1180,14 @@ impl Plan {
         {
             (target.relabel, target.group) = (true, None);
             own = Some(&**weight);
+        }
+        if !target.relabel {
+            let from = match &input {
+                Input::Plain(tensor) if !dtypes::is_narrow(tensor.dtype) => dtypes::of(tensor.dtype),
+                Input::Plain(_) => Some(DType::F32),
+                Input::Scaled(..) => Some(DType::F64),
+            };
+            planner.try_out(&target, from.expect("a float"))?;
         }
         planner.note_factor(layout, name, own);
         self.layout.get_or_insert_with(|| (layout, target.format.clone()));

@@ -531,6 +531,63 @@ pub(crate) fn of_amax(target: &Target, amax: f64) -> Result<(Vec<u8>, Option<f32
     Ok((scales, found.tensor_scale))
 }
 
+/// The scaling by a factor of the tensor that is known.
+fn with_factor(computed: TensorScale, factor: f32) -> TensorScale {
+    match computed {
+        TensorScale::ComputeMultiply => TensorScale::Multiply(factor),
+        _ => TensorScale::Divide(factor),
+    }
+}
+
+/// Quantises elements of a shape to codes and scales; if a scale of the tensor is given, to that.
+fn quantise_by(
+    target: &Target,
+    scaling: &Scaling,
+    given: Option<&[u8]>,
+    (from, src, shape): (DType, &[u8], &[usize]),
+    dst: &mut [u8],
+    scales: &mut [u8],
+) -> Result<()> {
+    let format = &target.format;
+    let options = dtypes::options().dst_packing(format.packing);
+    let q = Quantizer::new(from, format.elem, scaling, &options).map_err(wrong)?;
+    match given {
+        Some(scale) => q.quantize_given(src, shape, scale, None, dst).map_err(wrong),
+        None => q.quantize(src, shape, dst, scales).map(drop).map_err(wrong),
+    }
+}
+
+/// Quantises a few elements of a dtype, so that what a rule or a profile does not do is an error before anything is written.
+pub(crate) fn try_out(target: &Target, from: DType) -> Result<()> {
+    let format = &target.format;
+    let mut scaling = format.scaling;
+    let mut given = None;
+    if target.group.is_some() {
+        let (scale, factor) = of_amax(target, 1.0)?;
+        if let Some(factor) = factor.filter(|_| target.global) {
+            scaling.tensor_scale = with_factor(scaling.tensor_scale, factor);
+        }
+        given = target.of_tensor.then_some(scale);
+    }
+    let shape = [1, format.block_cols.max(1)];
+    let src = vec![0; shape[1] * from.itemsize()];
+    let mut dst = vec![0; (shape[1] * bits(format.elem) as usize).div_ceil(8)];
+    let mut scales = vec![0; scaling.scale_bytes(&shape).map_err(wrong)?];
+    quantise_by(target, &scaling, given.as_deref(), (from, &src, &shape), &mut dst, &mut scales)
+}
+
+/// Checks that the profile of a weight's scaling dequantises to a dtype.
+pub(crate) fn try_out_dequantising(weight: &Weight, to: DType) -> Result<()> {
+    let options = dtypes::options().src_packing(weight.format.packing);
+    Dequantizer::new(weight.format.elem, by(to), &weight.format.scaling, &options).map(drop).map_err(wrong)
+}
+
+/// The dtype that scaled elements become first: floats of 8 bits without scales are cast from float64, in which the product of a code and its
+/// scale is exact.
+fn by(to: DType) -> DType {
+    if to.bits() <= 8 { DType::F64 } else { to }
+}
+
 /// The dtype in which errors are computed: float32, if one side is exact in it, and the other is rounded much less than the result is.
 fn compared_in(input: &Input, output: &Output) -> DType {
     let wide = match (input, output) {
@@ -668,9 +725,8 @@ fn dequantise<'a>(
         Dequantizer::new(format.elem, dtype, scaling, &options).map_err(wrong)
     };
     let wide = compared_in(&job.input, &job.output);
-    // (Floats of 8 bits without scales are cast from float64, in which the product of a code and its scale is exact.)
     let narrow = dtypes::is_narrow(job.outs[0].dtype);
-    let by = if narrow { DType::F64 } else { to };
+    let by = by(to);
     let (result, exact) =
         (values(by, &format.scaling)?, values(wide, &format.scaling.profile(Profile::Lanecast))?);
     let largest = Largest::of(to, Packing::LowFirst).filter(|_| narrow);
@@ -795,10 +851,7 @@ impl<'a> Quantising<'a> {
     fn of_tensor(&mut self, amax: f64, write: &mut Write<'_>) -> Result<()> {
         let (scale, factor) = of_amax(self.target, amax)?;
         if let Some(factor) = factor.filter(|_| self.target.global) {
-            self.scaling.tensor_scale = match self.scaling.tensor_scale {
-                TensorScale::ComputeMultiply => TensorScale::Multiply(factor),
-                _ => TensorScale::Divide(factor),
-            };
+            self.scaling.tensor_scale = with_factor(self.scaling.tensor_scale, factor);
             if self.is_first() {
                 write(self.job.outs[2].offset, &factor.to_le_bytes())?;
             }
@@ -840,13 +893,7 @@ impl<'a> Quantising<'a> {
 
     /// Quantises elements to codes and scales.
     fn quantise(&self, from: DType, src: &[u8], dst: &mut [u8], scales: &mut [u8]) -> Result<()> {
-        let format = &self.target.format;
-        let options = dtypes::options().dst_packing(format.packing);
-        let q = Quantizer::new(from, format.elem, &self.scaling, &options).map_err(wrong)?;
-        match &self.given {
-            Some(scale) => q.quantize_given(src, &self.part, scale, None, dst).map_err(wrong),
-            None => q.quantize(src, &self.part, dst, scales).map(drop).map_err(wrong),
-        }
+        quantise_by(self.target, &self.scaling, self.given.as_deref(), (from, src, &self.part), dst, scales)
     }
 
     /// Copies codes and scales to the order of another layout. Only the factor of the tensor may be computed.

@@ -853,6 +853,46 @@ fn what_stays_quantised_keeps_its_scales_and_its_configuration() {
     ok(dir.path(), "inspect dst --json");
 }
 
+/// What a rule or a profile does not do is said before anything is written; a dry run says it, too.
+#[test]
+fn rules_and_profiles_are_tried_before_the_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    matrices(&at("src"), &["a.up_proj.weight", "embed.weight"], r#"{"dtype":"float32"}"#);
+    let (mut refused, mut done) = (0, 0);
+    let mut try_out = |words: &str| {
+        let dry = line(dir.path(), &format!("convert {words} --quiet --dry-run"));
+        let out = line(dir.path(), &format!("convert {words} --quiet"));
+        let error = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(dry.status.code(), out.status.code(), "{words}: {error}");
+        if out.status.success() {
+            done += 1;
+            fs::remove_dir_all(at("dst")).unwrap();
+        } else {
+            refused += 1;
+            assert_eq!(out.status.code(), Some(2), "{words}: {error}");
+            assert!(error.contains("another --") && !at("dst").exists(), "{words}: {error}");
+        }
+    };
+    let layouts =
+        ["fp8-block", "int8-tensor", "mxfp8", "mxfp4", "nvfp4", "modelopt-fp8", "comfy-nvfp4", "int4-group"];
+    let profiles =
+        ["lanecast", "ocp", "onnx", "torchao", "compressed-tensors", "hf-fp8", "comfy", "gpt-oss", "f32"];
+    for to in layouts {
+        ok(dir.path(), &format!("convert src {to} --to {to} --quiet"));
+        for profile in profiles {
+            try_out(&format!("src dst --to {to} --profile {profile}"));
+            try_out(&format!("{to} dst --to bf16 --profile {profile}"));
+            try_out(&format!("{to} dst --to e4m3 --profile {profile}"));
+            try_out(&format!("{to} dst --to mxfp8 --profile {profile}"));
+        }
+        for rule in ["amax", "floor", "ceil", "even", "round-up"] {
+            try_out(&format!("src dst --to {to} --scale-rule {rule}"));
+        }
+    }
+    assert!(refused > 50 && done > 50, "{refused} and {done}");
+}
+
 /// A quantised matrix that does not fit another layout cannot be kept beside it, but as a float.
 #[test]
 fn what_fits_no_layout_is_kept_as_a_float() {
