@@ -1,7 +1,7 @@
 //! The plan of a conversion: what becomes of each tensor, and which files the result has.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
@@ -780,6 +780,7 @@ impl Plan {
             let what = "no tensor would be written: SRC has none, or --drop fits all of them";
             return Err(Failure::refused(what).help("`lanecast inspect` lists them"));
         }
+        plan.check_parts(args, found)?;
         plan.check_lone_codes(&planner, found)?;
         plan.name_exponents(found);
         plan.groups = planner.groups.len();
@@ -827,6 +828,30 @@ impl Plan {
                 job.outs[0].dtype = Dtype::F8_E8M0;
             }
         }
+    }
+
+    /// Refuses patterns that part a weight from its scales: codes without them, and scales without codes, are nothing that is read.
+    fn check_parts(&self, args: &Convert, found: &Recognised) -> Result<()> {
+        if args.copy.is_empty() && args.drop.is_empty() {
+            return Ok(());
+        }
+        let copied = self.jobs.iter().filter(|job| matches!(job.output, Output::Copy));
+        let copied: HashSet<&str> = copied.map(|job| &*job.input.main().name).collect();
+        for weight in found.weights.values() {
+            let Weight { codes, scales, global, zero_points, group_of_input, .. } = &**weight;
+            let others = [global, zero_points, group_of_input].into_iter().flatten();
+            let stays = copied.contains(&**codes);
+            if let Some(part) = others.chain([scales]).find(|part| copied.contains(&***part) != stays) {
+                let what = match stays {
+                    true => format!("it is left out, and {codes} stays, whose values it scales"),
+                    false => format!("it is copied without {codes}, whose values it scales"),
+                };
+                return Err(Failure::usage(what)
+                    .tensor(part)
+                    .help(format!("patterns that fit {codes} take its scales with it")));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses codes without a scale beside weights that have scales: readers take them for codes whose scale is lost, this program, too. What

@@ -919,6 +919,42 @@ fn what_fits_no_layout_is_kept_as_a_float() {
     }
 }
 
+/// A weight and its scales stay together, or are left out together.
+#[test]
+fn patterns_do_not_part_weights_from_their_scales() {
+    let dir = tempfile::tempdir().unwrap();
+    matrices(&dir.path().join("src"), &["a.up_proj.weight", "a.down_proj.weight"], "{}");
+    for (layout, scale) in [
+        ("fp8-block", "weight_scale_inv"),
+        ("int8-channel", "weight_scale"),
+        ("nvfp4", "weight_global_scale"),
+        ("modelopt-nvfp4", "weight_scale_2"),
+        ("int4-group", "weight_scale"),
+    ] {
+        ok(dir.path(), &format!("convert src {layout} --to {layout} --quiet"));
+        let part = format!("a.up_proj.{scale}");
+        for words in [
+            format!("--to bf16 --keep * --drop {part}"),
+            format!("--to {layout} --drop {part}"),
+            format!("--to bf16 --copy {part}"),
+            format!("--to mxfp8 --copy {part}"),
+        ] {
+            let error = fails(dir.path(), &format!("convert {layout} x {words}"), 2);
+            // (Two layouts in one result are an error of their own.)
+            assert!(error.contains(&part) || error.contains("in one result"), "{words}: {error}");
+        }
+        // What is dropped once it is folded in is dropped anyway.
+        ok(dir.path(), &format!("convert {layout} bf16 --to bf16 --drop {part} --force --quiet"));
+        for words in ["--copy *up_proj.weight*", "--drop *up_proj.weight*", "--copy a.up_proj.weight"] {
+            ok(dir.path(), &format!("convert {layout} y --to bf16 {words} --force --quiet"));
+            let from = if layout == "modelopt-nvfp4" { "--from modelopt-nvfp4" } else { "" };
+            let from = if words.starts_with("--drop") { "" } else { from };
+            let report = ok(dir.path(), &format!("inspect y --json {from}"));
+            assert_eq!(report["problems"], json!([]), "{layout} {words}");
+        }
+    }
+}
+
 /// Codes without a scale would be taken for codes whose scale is lost, if others have theirs.
 #[test]
 fn codes_without_scales_do_not_lie_beside_others() {
