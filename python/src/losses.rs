@@ -35,8 +35,7 @@ type Numbers = (usize, usize, usize, usize, usize, usize, usize, usize, Option<u
 
 /// The numbers of a report, as its class in Python takes them.
 fn numbers(r: CastReport) -> Numbers {
-    let counts = (r.elements, r.above, r.below, r.negative, r.nan, r.inf, r.imaginary, r.inexact);
-    (counts.0, counts.1, counts.2, counts.3, counts.4, counts.5, counts.6, counts.7, r.first, r.first_inexact)
+    (r.elements, r.above, r.below, r.negative, r.nan, r.inf, r.imaginary, r.inexact, r.first, r.first_inexact)
 }
 
 /// Casts, and counts what is lost. Returns the array, and the numbers of a report.

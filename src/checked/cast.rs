@@ -218,13 +218,15 @@ impl Caster {
         let [source, target] = self.layouts().map(|layout| move |n| layout.size(n));
         // (Multiples of 8 elements, which are whole bytes.)
         let most = n.min(8 * (BOX / source(8).max(target(8))));
-        let (mut results, mut marks) = (room(self.to(), most, target(most))?, Marks::LOOK);
+        let (mut results, mut marks) =
+            (room(self.to(), most, target(most))?, Marks { looks: true, ..Marks::REPORT });
         for first in (0..n).step_by(most.max(1)) {
             let end = n.min(first + most);
             let (src, out) =
                 (&src[source(first)..source(end)], &mut results.spare_capacity_mut()[..target(end - first)]);
             let found = check.part(src, out.into(), end - first, first, &mut marks)?;
             report.merge(found, &|i| first + i);
+            marks.knows_inexact = report.first_inexact.is_some();
         }
         Ok(report)
     }

@@ -245,7 +245,7 @@ impl<'a> Check<'a> {
                 let (found, done) = self.scan_plain(src, &mut dst, marks.looks);
                 let accepts = self.accepts(found, marks);
                 if let Some(Found { inexact, .. }) = found.filter(|_| accepts && marks.looks)
-                    && (inexact == 0 || report.first_inexact.is_some())
+                    && (inexact == 0 || marks.knows_inexact || report.first_inexact.is_some())
                 {
                     report.inexact += inexact;
                     vain = 0;

@@ -224,6 +224,8 @@ pub(crate) struct Marks<'a> {
     pub(super) stops: Option<Stop>,
     /// Nobody wants the results.
     pub(super) looks: bool,
+    /// Nor, then, which inexact element is the first.
+    pub(super) knows_inexact: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -234,10 +236,15 @@ pub(super) enum Stop {
 }
 
 impl<'a> Marks<'a> {
-    pub(crate) const REPORT: Self =
-        Self { counts: true, source: None, validity: None, clears: false, stops: None, looks: false };
-    /// A report without a cast.
-    pub(super) const LOOK: Self = Self { looks: true, ..Self::REPORT };
+    pub(crate) const REPORT: Self = Self {
+        counts: true,
+        source: None,
+        validity: None,
+        clears: false,
+        stops: None,
+        looks: false,
+        knows_inexact: false,
+    };
 
     /// A report, or an error where something is refused.
     pub(super) fn stopping(stops: Option<Stop>) -> Self {

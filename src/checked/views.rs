@@ -184,6 +184,8 @@ impl Caster {
             let out = (&mut results.spare_capacity_mut()[..n * to]).into();
             let found = check.part(elements, out, n, number(0), &mut marks);
             report.merge(found.map_err(|error| numbered(error, &number))?, &number);
+            // (Where boxes have no order, which one is the first is found in another look.)
+            marks.knows_inexact = report.first_inexact.is_some();
             if is_enough(&report) || !boxes.next() {
                 return Ok(report);
             }
