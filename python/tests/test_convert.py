@@ -60,10 +60,10 @@ def test_convert_reports_and_raises(tmp_path: Path) -> None:
             lanecast.convert(tmp_path / "src", tmp_path / "stopped", to="bf16", force=True, progress=called)
     with pytest.raises(lanecast.ConvertError, match="exists") as refused:
         lanecast.convert(tmp_path / "src", tmp_path / "dst", to="bf16")
-    assert refused.value.kind == "refused" and "--force" in str(refused.value.help)
+    assert refused.value.kind == "refused" and "force=True" in str(refused.value.help)
     with pytest.raises(lanecast.ConvertError, match="did you mean"):
         lanecast.convert(tmp_path / "src", tmp_path / "other", to="fp8-blok")
-    with pytest.raises(lanecast.ConvertError, match="unexpected argument '--no-such-option' found$"):
+    with pytest.raises(lanecast.ConvertError, match="unexpected argument 'no_such_option=' found$"):
         lanecast.convert(tmp_path / "src", tmp_path / "other", to="bf16", no_such_option=1)
     with pytest.raises(lanecast.ConvertError) as limit:
         lanecast.convert(tmp_path / "src", tmp_path / "fp8", to="fp8-block", max_rel_error=1e-3, keep={"*layers.2*"})
@@ -72,6 +72,19 @@ def test_convert_reports_and_raises(tmp_path: Path) -> None:
     assert lanecast.inspect(tmp_path / "fp8")["layout"] == "fp8-block"
     assert lanecast.verify(tmp_path / "src", tmp_path / "dst", as_="bf16")["equal"]
     assert not lanecast.verify(tmp_path / "src", tmp_path / "dst")["equal"]
+
+
+def test_errors_name_options_as_they_are_given(tmp_path: Path) -> None:
+    checkpoint(tmp_path / "src", 1)
+    for options, said in [
+        ({"from_": "comfy-fp8"}, r"^from_='comfy-fp8': the tensors are f32 \(leave from_= out, or name a layout that the tensors have\)$"),
+        ({"group_size": 32}, r"^group_size=32: to='bf16' has none \(int4-group and int8-group have: to='int4-group'\)$"),
+        ({"drop": ["*"]}, "or drop= fits all of them"),
+        ({"kep": ["x"]}, r"^unexpected argument 'kep=' found \(a similar argument exists: 'keep='\)$"),
+        ({"memory": "1G", "rank": 3, "of": 2}, "^rank= counts from 0, and is less than of=$"),
+    ]:
+        with pytest.raises(lanecast.ConvertError, match=said):
+            lanecast.convert(tmp_path / "src", tmp_path / "dst", **{"to": "bf16", **options})
 
 
 def test_errors_are_pickled() -> None:
@@ -84,7 +97,7 @@ def test_errors_are_pickled() -> None:
 
 def test_warnings_of_the_program_are_pythons(tmp_path: Path) -> None:
     checkpoint(tmp_path / "src", 1)
-    with pytest.warns(UserWarning, match="--keep 'nothing' fits no tensor"):
+    with pytest.warns(UserWarning, match="keep='nothing' fits no tensor"):
         lanecast.convert(tmp_path / "src", tmp_path / "dst", to="bf16", keep=["nothing"])
     with pytest.warns(UserWarning, match="fits no tensor"), pytest.raises(lanecast.ConvertError, match="beyond the limit: a rel"):
         lanecast.convert(tmp_path / "src", tmp_path / "limit", to="bf16", keep=["nothing"], max_rel_error=1e-9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any
 
 from lanecast import _lanecast
@@ -83,7 +85,8 @@ def main() -> int:
 def _words(options: dict[str, Any]) -> list[str]:
     words = []
     for name, value in options.items():
-        flag = "--" + name.replace("_", "-")
+        # (from_, as_: Python has other uses for these words.)
+        flag = "--" + name.rstrip("_").replace("_", "-")
         if value is True:
             words.append(flag)
         elif value is None or value is False:
@@ -93,6 +96,27 @@ def _words(options: dict[str, Any]) -> list[str]:
         else:
             words.append(f"{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
     return words
+
+
+# An option as the program spells it; and its value, where that can be told from what else is said.
+_FLAG = re.compile(
+    r"(?<![\w/-])--([a-z][a-z-]*[a-z])(?:[ =]('[^']*'|(?=\S*[\d*])[\w*/-]+(?:\.[\w*/-]+)*|amax|gpt-oss|nan,inf|row|LAYOUT))?"
+)
+_SWITCHES = {"dry-run", "force", "json", "quiet", "resume", "strict"}
+
+
+def _as_keywords(text: str) -> str:
+    """What the program says, with the options as they are given here: `--group-size 32` is group_size=32."""
+
+    def keyword(match: re.Match[str]) -> str:
+        name, value = match[1].replace("-", "_"), match[2]
+        if value is None:
+            value = "True" if match[1] in _SWITCHES else ""
+        elif not re.fullmatch(r"'.*|\d+(\.\d+)?|LAYOUT", value):
+            value = repr(value)
+        return f"{name}{'_' if iskeyword(name) else ''}={value}"
+
+    return _FLAG.sub(keyword, text)
 
 
 class _Listener(threading.Thread):
@@ -163,7 +187,9 @@ def _run(words: list[str], progress: Callable[[int, int, str], object] | None = 
         value = {"error": {"kind": "usage" if process.returncode == 2 else "system", "tensor": None,
                            "message": _usage(said) or f"exit code {process.returncode}", "help": None}}
     if "error" in value:
-        raise ConvertError(report=None, **value["error"])
+        error = value["error"]
+        help = error["help"] and _as_keywords(error["help"])
+        raise ConvertError(error["kind"], error["tensor"], _as_keywords(error["message"]), help, None)
     return process.returncode, value, said
 
 
@@ -172,7 +198,7 @@ def convert(
 ) -> ConvertReport:
     """Convert a checkpoint, a safetensors file or a directory, to a dtype or a quantisation layout.
 
-    Options are those of ``lanecast convert``, with underscores: ``keep=["*img_in*"]``, ``max_rel_error=0.01``, ``resume=True``.
+    Options are those of ``lanecast convert``, with underscores: ``keep=["*img_in*"]``, ``max_rel_error=0.01``, ``resume=True``, ``from_="gptq"``.
     ``progress`` is called with the bytes that are done, all bytes, and the file that is complete. If it raises, or returns False
     (``lanecast.Cancelled``), the program is ended; ``resume=True`` goes on from there.
 
@@ -192,10 +218,10 @@ def convert(
     lines = said.splitlines()
     for line in lines:
         if line.startswith("warning: "):
-            warnings.warn(line.removeprefix("warning: "), stacklevel=2)
+            warnings.warn(_as_keywords(line.removeprefix("warning: ")), stacklevel=2)
     if code:
         message = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), said.strip())
-        raise ConvertError("limit", None, message, "the result stands", report)
+        raise ConvertError("limit", None, _as_keywords(message), "the result stands", report)
     return report
 
 
@@ -228,6 +254,4 @@ def verify(a: Path, b: Path, **options: Any) -> dict[str, Any]:
     >>> lanecast.verify(path, path)["equal"]
     True
     """
-    if "as_" in options:
-        options["as"] = options.pop("as_")
     return dict(_run(["verify", _place(a), _place(b), "--json", *_words(options)])[1])
