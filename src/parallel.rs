@@ -713,6 +713,10 @@ impl<'a> Job<'a> {
     fn outcome(&self) -> Result<(), Error> {
         let (done, total) = (self.done.load(Ordering::Acquire), self.lengths.total);
         match self.rest.lock().error {
+            // (Of work that was stopped, no thread may have looked at an earlier element that is lost.)
+            Some(Error::Lossy(_)) if self.stopped.load(Ordering::Relaxed) => {
+                Err(Error::Cancelled { done, elements: total })
+            }
             Some(error) => Err(error),
             None if done < total => Err(Error::Cancelled { done, elements: total }),
             None => Ok(()),

@@ -11,7 +11,7 @@ use core::ops::ControlFlow;
 
 use bridge::{Suite, bytes_of, every_mode, share, step, type_of};
 use lanecast::checked::{CastReport, Loss, Validity};
-use lanecast::parallel::{Parallel, Progress};
+use lanecast::parallel::{Parallel, ParallelFor, Progress};
 use lanecast::{ByteOrder, CastOptions, Caster, DType, Error, Isa, Packing};
 use lanecast_oracle as oracle;
 
@@ -181,6 +181,20 @@ fn on_threads(isa: Isa) {
     let how = Parallel::new().threads(1).chunk(500).progress(&stop);
     let stopped = caster.par_cast_checked_with(&src, &mut dst, N, &how);
     assert_eq!(stopped, Err(Error::Cancelled { done: 500, elements: N }));
+    // Element 250 is found before the callback stops, and nobody has looked at 150: neither is said to be the first.
+    struct Backwards;
+    impl ParallelFor for Backwards {
+        fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+            (0..tasks).rev().for_each(task);
+        }
+    }
+    let mut codes = [7i16; 400];
+    (codes[150], codes[250]) = (-1, -1);
+    let few: Vec<u8> = codes.iter().flat_map(|code| code.to_ne_bytes()).collect();
+    let how = Parallel::new().host(&Backwards).threads(2).chunk(100).progress(&stop);
+    let stopped = caster.par_try_cast_with(&few, &mut dst[..400], 400, &how);
+    assert_eq!(stopped, Err(Error::Cancelled { done: 100, elements: 400 }));
+    let how = Parallel::new().threads(1).chunk(500).progress(&stop);
     let wrong = caster.par_try_cast_with(&src, &mut dst, N + 1, &how);
     assert!(matches!(wrong, Err(Error::BufferSize { needed: 200_002, .. })), "{wrong:?}");
     let wrong = caster.report(&src, N - 1);
