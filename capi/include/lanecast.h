@@ -86,7 +86,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_SHAPE -14
 
 /*
- The cast is done, and lost elements.
+ The cast loses elements. It is done all the same; or it was lanecast_check, which casts nothing.
  */
 #define LANECAST_ERR_LOSSY -10
 

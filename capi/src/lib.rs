@@ -62,7 +62,7 @@ pub const LANECAST_ERR_MEMORY: i32 = -13;
 /// than 8, or a row is longer than the bytes from one to the next.
 pub const LANECAST_ERR_SHAPE: i32 = -14;
 
-/// The cast is done, and lost elements.
+/// The cast loses elements. It is done all the same; or it was lanecast_check, which casts nothing.
 pub const LANECAST_ERR_LOSSY: i32 = -10;
 
 /// The version of this interface. It grows when something is added.
@@ -751,7 +751,7 @@ pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
         }
         LANECAST_ERR_OVERLAP => c"the buffers overlap, or elements of a strided destination do",
         LANECAST_ERR_INTERNAL => c"a defect of lanecast; please report it",
-        LANECAST_ERR_LOSSY => c"the cast is done, and lost elements",
+        LANECAST_ERR_LOSSY => c"the cast loses elements",
         LANECAST_ERR_UNDEFINED => c"the ruleset defines no common dtype of the operands",
         LANECAST_ERR_CANCELLED => c"the progress callback has stopped the cast",
         LANECAST_ERR_PACKED => c"a strided view of packed elements; they must lie one per byte",

@@ -577,7 +577,7 @@ fn checked_casts_count_mark_and_cast_all_the_same() {
     let mut looked = LOSSLESS;
     // SAFETY: as above.
     assert_eq!(unsafe { lanecast_check(26, s, 5, 9, null(), &mut looked) }, LANECAST_ERR_LOSSY);
-    assert_eq!(looked, expected);
+    assert_eq!((looked, &message()[..]), (expected, "the cast loses elements"));
     // SAFETY: nothing is touched but the variable.
     unsafe {
         assert_eq!(lanecast_check(26, null(), 5, 0, null(), &mut looked), LANECAST_OK);
