@@ -80,7 +80,7 @@ pub(crate) fn report<'py>(
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Numbers> {
     let how = How { threads: None, progress: read_progress(progress)? };
-    let options = options::read(options, OWN)?;
+    let options = options::read(options, &["progress"])?;
     let (to, _) = dtypes::read(dtype)?;
     let src = View::read(x)?;
     Ok(numbers(look(x.py(), &src, to, &laid_out(&options, src.of, to), &how)?))
