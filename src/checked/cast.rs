@@ -188,7 +188,7 @@ impl Caster {
         Ok((bytes, nulls))
     }
 
-    /// What a cast of `n` elements would lose. Nothing is cast: it takes a few KiB, whatever the size of the source.
+    /// What a cast of `n` elements would lose. Nothing is cast: it takes less than 100 KiB, whatever the size of the source.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -205,7 +205,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The source does not have the size of `n` elements, or there is no memory for those few KiB.
+    /// The source does not have the size of `n` elements, or there is no memory for those.
     pub fn report(&self, src: &[u8], n: usize) -> Result<CastReport, Error> {
         check_size(Side::Source, self.from(), self.options().src_packing, n, src.len())?;
         let rooms = Rooms::default();

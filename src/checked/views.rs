@@ -82,7 +82,7 @@ impl Caster {
         self.checked_views(src, dst, Some(Stop::Inexact)).map(drop)
     }
 
-    /// What a cast of the elements of a view would lose. Nothing is cast: it takes a few KiB, whatever the size of the view.
+    /// What a cast of the elements of a view would lose. Nothing is cast: it takes less than 100 KiB, whatever the size of the view.
     ///
     /// ```
     /// use lanecast::{views::StridedView, CastOptions, Caster, DType};
@@ -96,7 +96,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The view does not fit its buffer or a cast of views, as with [`Caster::cast_strided`], or there is no memory for those few KiB.
+    /// The view does not fit its buffer or a cast of views, as with [`Caster::cast_strided`], or there is no memory for those.
     pub fn report_strided(&self, src: &StridedView<'_>) -> Result<CastReport, Error> {
         self.look_through(src, self.check_source(src)?, None)
     }

@@ -159,7 +159,7 @@ def checked(
 def report(
     x: Any, dtype: Any, *, progress: Callable[[int, int], Any] | None = None, **options: Any
 ) -> Report:
-    """What astype would lose. Nothing is cast: it takes a few KiB beside x, however large that is.
+    """What astype would lose. Nothing is cast: it takes less than 100 KiB beside x, however large that is.
 
     >>> import lanecast, numpy as np
     >>> x = np.array([100, -300, 7])
