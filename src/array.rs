@@ -196,14 +196,12 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
         let (from_strides, to_strides) =
             (bytes::<S>(self.strides().iter().copied()), bytes::<D>(dst.strides().iter().copied()));
         #[allow(unsafe_code, reason = "arrays are pointers and strides")]
-        // SAFETY: the elements of both arrays are there, the one borrowed and the other mutably.
-        let (from, mut to) = unsafe {
-            (
-                StridedView::from_ptr(self.as_ptr().cast(), self.shape(), &from_strides),
-                StridedViewMut::from_ptr(dst.as_mut_ptr().cast(), self.shape(), &to_strides),
-            )
-        };
-        caster.cast_strided(&from, &mut to)
+        // SAFETY: the elements of both arrays are there, and none is one of both: the one is borrowed, the other mutably.
+        unsafe {
+            let from = StridedView::from_ptr(self.as_ptr().cast(), self.shape(), &from_strides);
+            let first = dst.as_mut_ptr().cast();
+            caster.cast_strided_apart(&from, &mut StridedViewMut::from_ptr(first, self.shape(), &to_strides))
+        }
     }
 }
 

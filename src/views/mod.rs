@@ -417,6 +417,24 @@ impl Caster {
         self.cast_strided(&src, &mut dst)
     }
 
+    /// The same for views of one shape of which it is known that they do not overlap. (To find that out is given up at some point.)
+    ///
+    /// # Safety
+    /// Every source element is readable, every destination element writable, and no byte is one of both.
+    #[cfg(feature = "ndarray")]
+    #[allow(unsafe_code, reason = "arrays of a crate that has checked them")]
+    pub(crate) unsafe fn cast_strided_apart(
+        &self,
+        src: &StridedView<'_>,
+        dst: &mut StridedViewMut<'_>,
+    ) -> Result<(), Error> {
+        self.with_walk(src.shape, src.strides, dst.strides, |walk| {
+            // SAFETY: the caller's promise.
+            unsafe { walk.cast(self, src.place.first(), dst.place.first().cast_mut()) };
+            Ok(())
+        })
+    }
+
     /// Calls `then` with the normal form of a pair of views, unless they have no elements.
     fn with_walk(
         &self,

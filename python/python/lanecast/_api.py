@@ -143,7 +143,7 @@ def checked(
     progress: Callable[[int, int], Any] | None = None,
     **options: Any,
 ) -> tuple[Array, Report]:
-    """Cast as astype does, and say what that lost. The result is in C order.
+    """Cast as astype does, and say what that lost. The result is in C order. Arrays with gaps, or in another order, take one thread.
 
     >>> import lanecast
     >>> array, report = lanecast.checked([0.1, -7.0, 1e9], "uint8")
@@ -179,7 +179,8 @@ def try_astype(
     progress: Callable[[int, int], Any] | None = None,
     **options: Any,
 ) -> Array:
-    """Cast as astype does, unless that loses an element: then raise a LossError. Rounding is no loss here.
+    """Cast as astype does, unless that loses an element: then raise a LossError, whose report is of all. Rounding is no loss here.
+    Arrays with gaps, or in another order, take one thread.
 
     >>> import lanecast
     >>> lanecast.try_astype([1.5, 255.9], "uint8")
