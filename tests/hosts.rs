@@ -761,6 +761,7 @@ mod hosts {
 
     /// The bytes of the stack that casts, casts in place and checked casts may take, the first one of a pair, which makes its table, too.
     const CASTS: usize = 12 << 10;
+    const SHARED: usize = 16 << 10;
     const STRIDED: usize = 20 << 10;
     const STRIDED_CHECKED: usize = 28 << 10;
     const SCALED: usize = 40 << 10;
@@ -797,7 +798,7 @@ mod hosts {
     fn stacks_of_checks() {
         const N: usize = 5001;
         let (src, mut dst, mut bits) = (bytes(16 * N), vec![0; 16 * N], vec![0; N.div_ceil(8)]);
-        let mut checked = Peak::NONE;
+        let [mut checked, mut shared] = [Peak::NONE; 2];
         for (from, to) in pairs() {
             // Zeros are in the range of everything, and all bits are not.
             for src in [&src[..], &vec![0; 16 * N]] {
@@ -811,11 +812,18 @@ mod hosts {
                         caster.cast_validity(src, None, dst, bits, n).expect("sizes that fit");
                         _ = caster.try_cast(src, dst, n);
                         _ = caster.same_value(src, dst, n);
+                        let _ = caster.report(src, n).expect("sizes that fit");
+                    });
+                    shared.of((from, to), || {
+                        let caster = Caster::new(from, to, &CastOptions::new()).expect("it is available");
+                        let how = Parallel::new().threads(1).chunk(1000);
+                        let _ = caster.par_cast_checked_with(src, dst, n, &how).expect("sizes that fit");
                     });
                 }
             }
         }
         checked.at_most("a checked cast", CASTS);
+        shared.at_most("a checked cast on threads", SHARED);
     }
 
     fn stacks_of_views() {
@@ -849,6 +857,7 @@ mod hosts {
                     let _ = caster.cast_strided_checked(&from, &mut to).expect("inside");
                     _ = caster.try_cast_strided(&from, &mut to);
                     _ = caster.same_value_strided(&from, &mut to);
+                    let _ = caster.report_strided(&from).expect("inside");
                 });
             }
         }

@@ -224,6 +224,64 @@ fn a_program_without_shared_libraries_links_and_runs() {
     assert!(run(&mut Command::new(&program)).starts_with("4000000 elements, 0 wrong\n"));
 }
 
+/// A project of CMake finds the installed files, also where they were moved and the libraries are not in `lib`.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "builds the library that is installed"]
+fn cmake_finds_the_library() {
+    if Command::new("cmake").arg("--version").output().is_err() {
+        return println!("NOT RUN: cmake, which is not here");
+    }
+    let (project, moved) = (scratch("cmake"), scratch("moved"));
+    for dir in [&project, &moved] {
+        _ = std::fs::remove_dir_all(dir);
+    }
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::write(
+        project.join("CMakeLists.txt"),
+        format!(
+            "cmake_minimum_required(VERSION 3.13)\n\
+             project(example C)\n\
+             find_package(lanecast REQUIRED CONFIG)\n\
+             find_package(lanecast 0.1 REQUIRED CONFIG)\n\
+             foreach(kind lanecast static)\n\
+               add_executable(with_${{kind}} {})\n\
+               target_link_libraries(with_${{kind}} PRIVATE lanecast::${{kind}})\n\
+             endforeach()\n\
+             find_package(lanecast 9 QUIET CONFIG)\n\
+             if(lanecast_FOUND)\n  message(FATAL_ERROR \"there is no version 9\")\nendif()\n",
+            root().join("examples/parallel.c").display()
+        ),
+    )
+    .unwrap();
+    run(Command::new(root().join("install"))
+        .args(["--prefix", "/usr", "--libdir", "lib/anywhere", "--destdir"])
+        .arg(&moved)
+        .env("CARGO_TARGET_DIR", scratch("build")));
+    for (prefix, build) in [(installed().to_path_buf(), "as_said"), (moved.join("usr"), "moved")] {
+        let build = project.join(build);
+        run(Command::new("cmake")
+            .arg("-S")
+            .arg(&project)
+            .arg("-B")
+            .arg(&build)
+            .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()))
+            .arg(format!("-Dlanecast_DIR={}", cmake_files(&prefix).display())));
+        run(Command::new("cmake").arg("--build").arg(&build));
+        for kind in ["lanecast", "static"] {
+            let said = run(&mut Command::new(build.join(format!("with_{kind}"))));
+            assert!(said.starts_with("4000000 elements, 0 wrong\n"), "{said}");
+        }
+    }
+}
+
+/// The directory of CMake's files in a prefix. (Only those of the platform's names are found without it.)
+#[cfg(target_os = "linux")]
+fn cmake_files(prefix: &Path) -> PathBuf {
+    let of = |libdir: &str| prefix.join(libdir).join("cmake/lanecast");
+    ["lib", "lib/anywhere"].map(of).into_iter().find(|dir| dir.exists()).expect("it is installed")
+}
+
 /// A program that closes the library lives on, although the threads of the pool wait in it; it may open it once more.
 #[cfg(unix)]
 #[test]
