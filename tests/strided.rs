@@ -219,6 +219,15 @@ fn check_all(
     assert!(got == expected, "{}, by a pointer", what());
     for view in [&view, &pointed] {
         assert_eq!(caster.report_strided(view), Ok(report), "{}", what());
+        for chunk in [1, 7, elements / 5, elements] {
+            let how = Parallel::new().threads(2).chunk(chunk);
+            assert_eq!(
+                caster.par_report_strided_with(view, &how),
+                Ok(report),
+                "{}, chunks of {chunk}",
+                what()
+            );
+        }
     }
     let mut done = Ok(());
     let got = to_view(&mut |out| done = caster.try_cast_strided(&view, out));

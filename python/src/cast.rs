@@ -124,10 +124,12 @@ pub(crate) fn astype<'py>(
             cast_packed(py, &packed, &dst, &options, &how)?;
         }
         _ if level == Casting::SameValue && is_new => {
-            let src = src.into_view()?;
-            losses::cast(py, &src, &dst, &options, &how, Losses::RefuseChanges).map(drop)?;
+            losses::cast(py, src.into_view()?, &dst, &options, &how, Losses::RefuseChanges).map(drop)?;
         }
-        _ if level == Casting::SameValue => same_value(py, src.into_view()?, &dst, &options, &how)?,
+        _ if level == Casting::SameValue => {
+            let losses = Losses::RefuseChanges;
+            losses::look_and_cast(py, src.into_view()?, &dst, &options, &how, losses).map(drop)?;
+        }
         _ => cast(py, src.into_view()?, &dst, &options, &how)?,
     }
     Ok(result)
@@ -467,7 +469,7 @@ impl Told {
 }
 
 /// Checks for signals during a long cast, and reports progress.
-pub(crate) struct Watch<'a> {
+struct Watch<'a> {
     progress: Option<Py<PyAny>>,
     /// The unit of progress.
     unit: &'static str,
@@ -480,7 +482,7 @@ pub(crate) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(progress: Option<&'a Bound<'_, PyAny>>) -> Self {
+    fn new(progress: Option<&'a Bound<'_, PyAny>>) -> Self {
         let progress = progress.map(|progress| progress.clone().unbind());
         let (last, told, error) = (AtomicU64::new(0), Mutex::default(), Mutex::new(None));
         let start = Instant::now();
@@ -488,7 +490,7 @@ impl<'a> Watch<'a> {
     }
 
     /// To be called after each part of the work, on any thread.
-    pub(crate) fn look(&self, done: usize, total: usize) -> ControlFlow<()> {
+    fn look(&self, done: usize, total: usize) -> ControlFlow<()> {
         let now = self.start.elapsed().as_millis() as u64;
         let is_due = now - self.last.load(Ordering::Relaxed).min(now) >= SIGNALS;
         if !is_due && self.progress.is_none() {
@@ -521,7 +523,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    pub(crate) fn into_error(self) -> Option<PyErr> {
+    fn into_error(self) -> Option<PyErr> {
         self.error.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -550,22 +552,6 @@ fn wanted_threads(py: Python<'_>) -> PyResult<impl FnOnce() -> Option<usize>> {
         let most = || std::thread::available_parallelism().map_or(1, |most| most.get());
         (threads > 0).then(|| threads.min(most()))
     })
-}
-
-/// Casts an array to another one if every value stays the same; otherwise raises a LossError of the first that does not, and has written
-/// nothing.
-fn same_value<'py>(
-    py: Python<'py>,
-    src: View<'py>,
-    dst: &View<'py>,
-    options: &CastOptions,
-    how: &How<'py>,
-) -> PyResult<()> {
-    let report = losses::look(py, &src, dst.of, options, how)?;
-    if let Some(first) = report.first.into_iter().chain(report.first_inexact).min() {
-        return Err(losses::change(py, &src, dst.of, options, first));
-    }
-    cast(py, src, dst, options, &How { threads: how.threads, progress: None })
 }
 
 /// The exception of an error of the crate.

@@ -1,7 +1,5 @@
 //! Checked casts: with reports, errors, and masks.
 
-use core::ops::Range;
-
 use lanecast::checked::{CastReport, Loss, Validity};
 use lanecast::parallel::Parallel;
 use lanecast::views::{StridedView, StridedViewMut};
@@ -12,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::cast::{How, LARGE, Raw, Watch, detached, failed, read_progress, read_threads, tuple, watched};
+use crate::cast::{How, LARGE, Raw, detached, failed, read_progress, read_threads, tuple, watched};
 use crate::dtypes::{self, Ordered};
 use crate::options;
 use crate::view::{View, laid_out};
@@ -50,7 +48,7 @@ pub(crate) fn checked<'py>(
 ) -> PyResult<(Bound<'py, PyUntypedArray>, Numbers)> {
     let how = How { threads: read_threads(threads)?, progress: read_progress(progress)? };
     let (src, dst, options) = new_array(x, dtype, options, OWN)?;
-    let report = cast(x.py(), &src, &dst, &options, &how, Losses::Count)?;
+    let report = cast(x.py(), src, &dst, &options, &how, Losses::Count)?;
     Ok((dst.array, numbers(report)))
 }
 
@@ -66,21 +64,22 @@ pub(crate) fn try_cast<'py>(
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let how = How { threads: read_threads(threads)?, progress: read_progress(progress)? };
     let (src, dst, options) = new_array(x, dtype, options, OWN)?;
-    cast(x.py(), &src, &dst, &options, &how, Losses::Refuse).map(drop)?;
+    cast(x.py(), src, &dst, &options, &how, Losses::Refuse).map(drop)?;
     Ok(dst.array)
 }
 
 /// The numbers of a report of what a cast would lose.
 #[pyfunction]
-#[pyo3(signature = (x, dtype, progress, options))]
+#[pyo3(signature = (x, dtype, threads, progress, options))]
 pub(crate) fn report<'py>(
     x: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyAny>,
+    threads: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Numbers> {
-    let how = How { threads: None, progress: read_progress(progress)? };
-    let options = options::read(options, &["progress"])?;
+    let how = How { threads: read_threads(threads)?, progress: read_progress(progress)? };
+    let options = options::read(options, OWN)?;
     let (to, _) = dtypes::read(dtype)?;
     let src = View::read(x)?;
     Ok(numbers(look(x.py(), &src, to, &laid_out(&options, src.of, to), &how)?))
@@ -107,69 +106,89 @@ fn new_array<'py>(
 /// Casts an array to a new one, and says what that lost, or raises a LossError: then what is in the new one is unspecified.
 pub(crate) fn cast<'py>(
     py: Python<'py>,
-    src: &View<'py>,
+    src: View<'py>,
     dst: &View<'py>,
     options: &CastOptions,
     how: &How<'py>,
     losses: Losses,
 ) -> PyResult<CastReport> {
+    if !(src.is_contiguous() && dst.is_contiguous()) {
+        return look_and_cast(py, src, dst, options, how, losses);
+    }
     let n = src.len();
-    let traffic = n.saturating_mul(src.itemsize() + dst.itemsize());
-    let done = if src.is_contiguous() && dst.is_contiguous() {
-        let caster = Caster::new(src.of.dtype, dst.of.dtype, options).map_err(failed)?;
-        // SAFETY: the new array is contiguous.
-        let (source, result) = unsafe { (src.bytes(), dst.bytes_mut()) };
-        let done = |done: Result<(), Error>| done.map(|()| CastReport::default());
-        if traffic < LARGE && how.progress.is_none() {
-            detached(py, traffic, || match losses {
-                Losses::Count => caster.cast_checked(source, result, n),
-                Losses::Refuse => done(caster.try_cast(source, result, n)),
-                Losses::RefuseChanges => done(caster.same_value(source, result, n)),
-            })
-        } else {
-            let run = |parallel: &Parallel<'_>| match losses {
-                Losses::Count => caster.par_cast_checked_with(source, result, n, parallel),
-                Losses::Refuse => done(caster.par_try_cast_with(source, result, n, parallel)),
-                Losses::RefuseChanges => done(caster.par_same_value_with(source, result, n, parallel)),
-            };
-            watched(py, how, "elements", run)?
-        }
+    let caster = Caster::new(src.of.dtype, dst.of.dtype, options).map_err(failed)?;
+    // SAFETY: the new array is contiguous.
+    let (source, result) = unsafe { (src.bytes(), dst.bytes_mut()) };
+    let traffic = source.len() + result.len();
+    let done = |done: Result<(), Error>| done.map(|()| CastReport::default());
+    let done = if traffic < LARGE && how.progress.is_none() {
+        detached(py, traffic, || match losses {
+            Losses::Count => caster.cast_checked(source, result, n),
+            Losses::Refuse => done(caster.try_cast(source, result, n)),
+            Losses::RefuseChanges => done(caster.same_value(source, result, n)),
+        })
     } else {
-        let (to, strides) = (Raw(dst.data), &dst.strides);
-        let along = along(&src.shape);
-        in_slices(py, src, dst.of, options, how, &|caster, from, first, shape| {
-            let way = way(strides, along, first);
-            // SAFETY: elements of the new array, which nobody else has.
-            let mut out = unsafe { StridedViewMut::from_ptr({ to }.0.wrapping_offset(way), shape, strides) };
-            let done = |done: Result<(), Error>| done.map(|()| CastReport::default());
-            match losses {
-                Losses::Count => caster.cast_strided_checked(from, &mut out),
-                Losses::Refuse => done(caster.try_cast_strided(from, &mut out)),
-                Losses::RefuseChanges => done(caster.same_value_strided(from, &mut out)),
-            }
-        })?
+        let run = |parallel: &Parallel<'_>| match losses {
+            Losses::Count => caster.par_cast_checked_with(source, result, n, parallel),
+            Losses::Refuse => done(caster.par_try_cast_with(source, result, n, parallel)),
+            Losses::RefuseChanges => done(caster.par_same_value_with(source, result, n, parallel)),
+        };
+        watched(py, how, "elements", run)?
     };
-    done.map_err(|error| loss_error(py, error, src, dst.of, options))
+    done.map_err(|error| loss_error(py, error, &src, dst.of, options, None))
+}
+
+/// Casts an array to another one, and says what that lost, or raises a LossError: then nothing was written. Progress is that of the look.
+pub(crate) fn look_and_cast<'py>(
+    py: Python<'py>,
+    src: View<'py>,
+    dst: &View<'py>,
+    options: &CastOptions,
+    how: &How<'py>,
+    losses: Losses,
+) -> PyResult<CastReport> {
+    let report = look(py, &src, dst.of, options, how)?;
+    let refused = match losses {
+        Losses::Count => None,
+        Losses::Refuse => report.first,
+        Losses::RefuseChanges => report.first.into_iter().chain(report.first_inexact).min(),
+    };
+    if let Some(first) = refused {
+        return Err(refusal(py, &src, dst.of, options, first, report));
+    }
+    crate::cast::cast(py, src, dst, options, &How { threads: how.threads, progress: None })?;
+    Ok(report)
 }
 
 /// What a cast of an array would lose.
-pub(crate) fn look<'py>(
+fn look<'py>(
     py: Python<'py>,
     src: &View<'py>,
     to: Ordered,
     options: &CastOptions,
     how: &How<'py>,
 ) -> PyResult<CastReport> {
-    in_slices(py, src, to, options, how, &|caster, from, _, _| caster.report_strided(from))?.map_err(failed)
+    let caster = Caster::new(src.of.dtype, to.dtype, options).map_err(failed)?;
+    let traffic = src.len().saturating_mul(src.itemsize() + to.dtype.itemsize());
+    let (first, shape, strides) = (Raw(src.data), &src.shape, &src.strides);
+    // SAFETY: elements of the array, which the caller keeps. Python code that writes to them at the same time is a data race, as with NumPy.
+    let view = || unsafe { StridedView::from_ptr({ first }.0, shape, strides) };
+    let found = if traffic < LARGE && how.progress.is_none() {
+        detached(py, traffic, || caster.report_strided(&view()))
+    } else {
+        watched(py, how, "elements", |parallel| caster.par_report_strided_with(&view(), parallel))?
+    };
+    found.map_err(failed)
 }
 
-/// The LossError of the first element of an array that a cast would change.
-pub(crate) fn change(
+/// The LossError of an element of an array that a cast would change, of which the report is known.
+fn refusal(
     py: Python<'_>,
     src: &View<'_>,
     to: Ordered,
     options: &CastOptions,
     first: usize,
+    report: CastReport,
 ) -> PyErr {
     let (mut way, mut rest) = (0isize, first);
     for (&extent, &stride) in src.shape.iter().zip(&src.strides).rev() {
@@ -185,71 +204,13 @@ pub(crate) fn change(
         caster.same_value_strided(&element, out)
     };
     match changes() {
-        Err(error) => loss_error(py, numbered(error, first), src, to, options),
+        Err(Error::Lossy(mut lossy)) => {
+            lossy.index = first;
+            loss_error(py, Error::Lossy(lossy), src, to, options, Some(report))
+        }
+        Err(error) => failed(error),
         // (Somebody else has written to it.)
         Ok(()) => PyValueError::new_err(format!("element {first} changed while it was cast")),
-    }
-}
-
-/// What is done with a slice of a view: its caster, its elements, the first of them along the first dimension, and its shape.
-type Work<'a> = dyn Fn(&Caster, &StridedView<'_>, usize, &[usize]) -> Result<CastReport, Error> + Sync + 'a;
-
-/// The dimension along which a shape is cut into slices, one after the other in row-major order: the first of several elements.
-fn along(shape: &[usize]) -> usize {
-    shape.iter().position(|extent| *extent != 1).unwrap_or(0)
-}
-
-/// From the first element of an array to that of a slice, in bytes.
-fn way(strides: &[isize], along: usize, first: usize) -> isize {
-    strides.get(along).map_or(0, |stride| stride.wrapping_mul(first as isize))
-}
-
-/// Does this with one slice of an array after the other. The outer error is that of a signal, or of a progress
-/// callback.
-fn in_slices<'py>(
-    py: Python<'py>,
-    src: &View<'py>,
-    to: Ordered,
-    options: &CastOptions,
-    how: &How<'py>,
-    work: &Work<'_>,
-) -> PyResult<Result<CastReport, Error>> {
-    let n = src.len();
-    let along = along(&src.shape);
-    let rows = src.shape.get(along).copied().unwrap_or(1);
-    let row = n.checked_div(rows).unwrap_or(0);
-    let step = PART.checked_div(row).map_or(rows, |step| step.clamp(1, rows)).max(1);
-    let traffic = n.saturating_mul(src.itemsize() + to.dtype.itemsize());
-    let watch = (traffic >= LARGE || how.progress.is_some()).then(|| Watch::new(how.progress.as_ref()));
-    let (raw, strides, of) = (Raw(src.data), &src.strides, src.of);
-    let mut shape = src.shape.clone();
-    let slice = |rows: Range<usize>, shape: &[usize]| {
-        let before = rows.start * row;
-        let caster = caster_at(of, to, options, before)?;
-        let way = way(strides, along, rows.start);
-        // SAFETY: elements of the array, which the caller keeps. Python code that writes to them at the same time is a data race, as with
-        // NumPy.
-        let view = unsafe { StridedView::from_ptr({ raw }.0.wrapping_offset(way), shape, strides) };
-        work(&caster, &view, rows.start, shape).map_err(|error| numbered(error, before))
-    };
-    let run = || {
-        let mut all = CastReport::default();
-        for first in (0..rows).step_by(step) {
-            let end = rows.min(first + step);
-            if let Some(extent) = shape.get_mut(along) {
-                *extent = end - first;
-            }
-            all.append(slice(first..end, &shape)?);
-            if watch.as_ref().is_some_and(|watch| watch.look(end * row, n).is_break()) {
-                break;
-            }
-        }
-        Ok(all)
-    };
-    let done = detached(py, if watch.is_some() { LARGE } else { traffic }, run);
-    match watch.and_then(Watch::into_error) {
-        Some(error) => Err(error),
-        None => Ok(done),
     }
 }
 
@@ -260,17 +221,6 @@ fn caster_at(from: Ordered, to: Ordered, options: &CastOptions, before: usize) -
         None => *options,
     };
     Caster::new(from.dtype, to.dtype, &options)
-}
-
-/// An error of elements behind so many others.
-fn numbered(error: Error, before: usize) -> Error {
-    match error {
-        Error::Lossy(mut lossy) => {
-            lossy.index += before;
-            Error::Lossy(lossy)
-        }
-        other => other,
-    }
 }
 
 /// Casts, and makes elements null that are lost. Returns the array, and its bitmap of ceil(n / 8) bytes. `shape` is the shape of the mask
@@ -318,7 +268,14 @@ pub(crate) fn masked<'py>(
 }
 
 /// The exception of an error: a LossError, if an element is lost, with a report of all that are.
-fn loss_error(py: Python<'_>, error: Error, src: &View<'_>, to: Ordered, options: &CastOptions) -> PyErr {
+fn loss_error(
+    py: Python<'_>,
+    error: Error,
+    src: &View<'_>,
+    to: Ordered,
+    options: &CastOptions,
+    report: Option<CastReport>,
+) -> PyErr {
     let Error::Lossy(lossy) = error else { return failed(error) };
     let raise = || -> PyResult<PyErr> {
         let loss = match lossy.loss {
@@ -339,7 +296,7 @@ fn loss_error(py: Python<'_>, error: Error, src: &View<'_>, to: Ordered, options
         let module = py.import("lanecast")?;
         let instance =
             module.getattr("LossError")?.call1((lossy.to_string(), lossy.index, index, value, loss))?;
-        let report = look(py, src, to, options, &How::default())?;
+        let report = report.map_or_else(|| look(py, src, to, options, &How::default()), Ok)?;
         instance.setattr("report", module.getattr("Report")?.call1(numbers(report))?)?;
         Ok(PyErr::from_value(instance))
     };

@@ -2,7 +2,8 @@
 //!
 //! Of slices here; of bytes [`Caster::cast_checked`], [`try_cast`], [`same_value`] and [`cast_validity`]; of views
 //! [`cast_strided_checked`], [`try_cast_strided`] and [`same_value_strided`]; on several threads [`par_cast_checked_with`],
-//! [`par_try_cast_with`] and [`par_same_value_with`]. Before there is room for the result: [`report`] and [`report_strided`].
+//! [`par_try_cast_with`] and [`par_same_value_with`]. Before there is room for the result: [`report`],
+//! [`report_strided`] and [`par_report_strided_with`].
 //!
 //! ```
 //! use lanecast::checked;
@@ -25,6 +26,7 @@
 //! [`par_same_value_with`]: crate::Caster::par_same_value_with
 //! [`report`]: crate::Caster::report
 //! [`report_strided`]: crate::Caster::report_strided
+//! [`par_report_strided_with`]: crate::Caster::par_report_strided_with
 
 // Each piece of the source is scanned while it is in L1, and then cast by the kernel of the unchecked cast; or one loop does both. As
 // long as all elements fit, that is all. If some do not, they are judged: which, and how many of each class. For this, sources are

@@ -1,5 +1,7 @@
 //! The checked casts of views: the source is checked first, along its memory, and then cast.
 
+use core::ops::ControlFlow;
+
 use super::look::{BOX, Check, Rooms, room};
 use super::report::{CastReport, Marks, Stop, numbered};
 use crate::cast::Caster;
@@ -7,7 +9,9 @@ use crate::error::Error;
 use crate::formats::dtype::DType;
 use crate::formats::layout::Packing;
 use crate::kernels::strided::MOST;
+use crate::parallel::{Parallel, Tasks, serial_below};
 use crate::room::zeros;
+use crate::threads::Lock;
 use crate::views::{StridedView, StridedViewMut, copier};
 
 impl Caster {
@@ -101,6 +105,71 @@ impl Caster {
         self.look_through(src, self.check_source(src)?, None)
     }
 
+    /// The same on the threads, in chunks of about as many elements and with the callback of `how`: a chunk is a slice along one dimension. The
+    /// report does not depend on those; the memory is for each thread.
+    ///
+    /// ```
+    /// use lanecast::{parallel::Parallel, views::StridedView, CastOptions, Caster, DType};
+    /// // Every second column, and the transpose of that.
+    /// let (mut src, shape) = (vec![1; 4 << 20], [1 << 10, 2 << 10]);
+    /// src[2 * (7 + 100 * (2 << 10))] = 0xFF;
+    /// let caster = Caster::new(DType::I8, DType::U8, &CastOptions::new())?;
+    /// for strides in [[4 << 10, 2], [2, 2 << 10]] {
+    ///     let report = caster.par_report_strided_with(&StridedView::new(&src, 0, &shape, &strides), &Parallel::new())?;
+    ///     assert_eq!(report.below, 1);
+    /// }
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Caster::report_strided`], or the callback has stopped it.
+    pub fn par_report_strided_with(
+        &self,
+        src: &StridedView<'_>,
+        how: &Parallel<'_>,
+    ) -> Result<CastReport, Error> {
+        let elements = self.check_source(src)?;
+        let bytes = self.from().itemsize() + self.to().itemsize();
+        let traffic = elements.saturating_mul(bytes);
+        let tasks = Tasks::new(how, serial_below(self.isa()), traffic);
+        if elements == 0 || tasks.are_one() {
+            return self.look_through(src, elements, None);
+        }
+        let slices = Slices::new(
+            src,
+            elements,
+            tasks.chunk(traffic, bytes),
+            self.route().is_stochastic,
+            tasks.threads(),
+        );
+        let found = Lock::new((CastReport { elements, ..CastReport::default() }, None));
+        let look = |i| {
+            let (first, extent) = slices.place(i);
+            let number = |element| slices.number(first, extent, element);
+            let (mut shape, strides) = (slices.shape, slices.strides);
+            shape[slices.along] = extent;
+            let part = src.part(slices.way(first), &shape[..slices.dims], &strides[..slices.dims]);
+            match self.at(number(0)).look_through(&part, slices.elements(i), None) {
+                Ok(report) => {
+                    found.lock().0.merge(report, &number);
+                    ControlFlow::Continue(())
+                }
+                Err(error) => {
+                    found.lock().1 = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        };
+        let done = tasks.run(slices.count(), elements, &|i| slices.elements(i), &look);
+        let (report, error) = found.lock().clone();
+        match error {
+            Some(error) => Err(error),
+            None if done < elements => Err(Error::Cancelled { done, elements }),
+            None => Ok(report),
+        }
+    }
+
     fn checked_views(
         &self,
         src: &StridedView<'_>,
@@ -190,6 +259,67 @@ impl Caster {
                 return Ok(report);
             }
         }
+    }
+}
+
+/// Slices of a view along one of its dimensions, for threads.
+struct Slices {
+    /// The dimensions of several elements.
+    shape: [usize; MOST],
+    strides: [isize; MOST],
+    dims: usize,
+    along: usize,
+    /// How many elements of that dimension a slice has; the last one may have fewer.
+    step: usize,
+    /// How many elements of the view belong to one of that dimension and those outside of it.
+    inner: usize,
+    /// Elements of the view.
+    all: usize,
+}
+
+impl Slices {
+    /// Slices of about `chunk` elements. Those that are numbered in row-major order are cut along the outermost dimension.
+    fn new(view: &StridedView<'_>, all: usize, chunk: usize, is_ordered: bool, threads: usize) -> Self {
+        let mut new =
+            Self { shape: [1; MOST], strides: [0; MOST], dims: 0, along: 0, step: 1, inner: 1, all };
+        for (&extent, &stride) in view.shape().iter().zip(view.strides()).filter(|(extent, _)| **extent > 1) {
+            (new.shape[new.dims], new.strides[new.dims]) = (extent, stride);
+            new.dims += 1;
+        }
+        // (One element has no such dimension. It is one of one.)
+        new.dims = new.dims.max(1);
+        let is_long = |&i: &usize| is_ordered || new.shape[i] >= 4 * threads;
+        let longest = || (0..new.dims).rev().max_by_key(|&i| new.shape[i]);
+        new.along = (0..new.dims).find(is_long).or_else(longest).unwrap_or(0);
+        new.inner = new.shape[new.along + 1..].iter().product();
+        let extent = new.shape[new.along];
+        new.step = (chunk / (all / extent)).clamp(1, extent);
+        new
+    }
+
+    fn count(&self) -> usize {
+        self.shape[self.along].div_ceil(self.step)
+    }
+
+    /// The first element of a slice along the dimension, and how many it has.
+    fn place(&self, i: usize) -> (usize, usize) {
+        let first = i * self.step;
+        (first, self.step.min(self.shape[self.along] - first))
+    }
+
+    fn elements(&self, i: usize) -> usize {
+        self.all / self.shape[self.along] * self.place(i).1
+    }
+
+    /// From the first element of the view to that of a slice, in bytes. (It does not wrap, because the elements are in memory.)
+    fn way(&self, first: usize) -> isize {
+        self.strides[self.along].wrapping_mul(first as isize)
+    }
+
+    /// The number of an element of a slice among those of the view, both in row-major order.
+    fn number(&self, first: usize, extent: usize, element: usize) -> usize {
+        let (outer, rest) = (element / (extent * self.inner), element % (extent * self.inner));
+        (outer * self.shape[self.along] + first) * self.inner + rest
     }
 }
 

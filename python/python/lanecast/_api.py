@@ -143,7 +143,7 @@ def checked(
     progress: Callable[[int, int], Any] | None = None,
     **options: Any,
 ) -> tuple[Array, Report]:
-    """Cast as astype does, and say what that lost. The result is in C order. Arrays with gaps, or in another order, take one thread.
+    """Cast as astype does, and say what that lost. The result is in C order.
 
     >>> import lanecast
     >>> array, report = lanecast.checked([0.1, -7.0, 1e9], "uint8")
@@ -157,9 +157,14 @@ def checked(
 
 
 def report(
-    x: Any, dtype: Any, *, progress: Callable[[int, int], Any] | None = None, **options: Any
+    x: Any,
+    dtype: Any,
+    *,
+    threads: int | None = None,
+    progress: Callable[[int, int], Any] | None = None,
+    **options: Any,
 ) -> Report:
-    """What astype would lose. Nothing is cast: it takes less than 100 KiB beside x, however large that is.
+    """What astype would lose. Nothing is cast: it takes less than 100 KiB for each thread beside x, however large that is.
 
     >>> import lanecast, numpy as np
     >>> x = np.array([100, -300, 7])
@@ -168,7 +173,7 @@ def report(
     >>> print(lanecast.report(np.float32([0.1, 0.5, 1e6]), "float16"))
     3 elements: 1 above, 1 inexact; the first lost is element 2
     """
-    return Report(*_lanecast.report(x, dtype, progress, options))
+    return Report(*_lanecast.report(x, dtype, threads, progress, options))
 
 
 def try_astype(
@@ -180,7 +185,7 @@ def try_astype(
     **options: Any,
 ) -> Array:
     """Cast as astype does, unless that loses an element: then raise a LossError, whose report is of all. Rounding is no loss here.
-    Arrays with gaps, or in another order, take one thread.
+   
 
     >>> import lanecast
     >>> lanecast.try_astype([1.5, 255.9], "uint8")

@@ -83,7 +83,11 @@ def quantize(
     options: dict[str, Any] | None,
 ) -> tuple[tuple[int, ...], NDArray[Any], NDArray[Any], NDArray[Any] | None, float | None]: ...
 def report(
-    x: Any, dtype: Any, progress: Callable[[int, int], Any] | None, options: dict[str, Any] | None
+    x: Any,
+    dtype: Any,
+    threads: int | None,
+    progress: Callable[[int, int], Any] | None,
+    options: dict[str, Any] | None,
 ) -> tuple[int, int, int, int, int, int, int, int, int | None, int | None]: ...
 def requantize(
     codes: Any,
