@@ -162,7 +162,7 @@ impl Caster {
             }
         };
         let done = tasks.run(slices.count(), elements, &|i| slices.elements(i), &look);
-        let (report, error) = found.lock().clone();
+        let (report, error) = *found.lock();
         match error {
             Some(error) => Err(error),
             None if done < elements => Err(Error::Cancelled { done, elements }),
