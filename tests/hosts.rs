@@ -858,6 +858,8 @@ mod hosts {
                     _ = caster.try_cast_strided(&from, &mut to);
                     _ = caster.same_value_strided(&from, &mut to);
                     let _ = caster.report_strided(&from).expect("inside");
+                    let how = Parallel::new().threads(1).chunk(1000);
+                    let _ = caster.par_report_strided_with(&from, &how).expect("inside");
                 });
             }
         }

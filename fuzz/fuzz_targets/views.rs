@@ -123,6 +123,8 @@ fuzz_target!(|input: ([u8; 2], Vec<Dimension>, [[i8; 2]; 2], &[u8])| {
                 let report = caster(isa).cast_strided_checked(src, dst)?;
                 assert_eq!(report.elements as u128, elements);
                 assert_eq!(caster(isa).report_strided(src), Ok(report));
+                let how = Parallel::new().threads(1).chunk(50);
+                assert_eq!(caster(isa).par_report_strided_with(src, &how), Ok(report));
                 Ok(())
             },
         ];

@@ -242,7 +242,7 @@ impl Caster {
             let n = boxes.elements();
             let elements = if boxes.are_rows {
                 #[allow(unsafe_code, reason = "elements are pointers and strides")]
-                // SAFETY: they are elements of the view, contiguous to each other. `check_strided` has seen that they are in memory.
+                // SAFETY: they are elements of the view, contiguous to each other. `check_strided` or `check_source` has seen that they are in memory.
                 unsafe {
                     src.bytes_at(boxes.way(), n * from)
                 }

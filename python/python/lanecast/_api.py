@@ -185,7 +185,6 @@ def try_astype(
     **options: Any,
 ) -> Array:
     """Cast as astype does, unless that loses an element: then raise a LossError, whose report is of all. Rounding is no loss here.
-   
 
     >>> import lanecast
     >>> lanecast.try_astype([1.5, 255.9], "uint8")

@@ -100,7 +100,7 @@ def _words(options: dict[str, Any]) -> list[str]:
 
 # An option as the program spells it; and its value, where that can be told from what else is said.
 _FLAG = re.compile(
-    r"(?<![\w/-])--([a-z][a-z-]*[a-z])(?:[ =]('[^']*'|(?=\S*[\d*])[\w*/-]+(?:\.[\w*/-]+)*|amax|gpt-oss|nan,inf|row|LAYOUT))?"
+    r"(?<![\w/-])--([a-z][a-z-]*[a-z])(?:[ =]('[^']*'|(?=\S*[\d*])[\w*/-]+(?:\.[\w*/-]+)*|(?:amax|gpt-oss|nan,inf|row|LAYOUT)\b))?"
 )
 _SWITCHES = {"dry-run", "force", "json", "quiet", "resume", "strict"}
 
