@@ -930,6 +930,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByWord
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
     ops! {
+        sub_u8(self, a: __m512i, b: __m512i) -> __m512i = _mm512_subs_epu8(a, b);
         sub_u16(self, a: __m512i, b: __m512i) -> __m512i = _mm512_subs_epu16(a, b);
         shl16v(self, a: __m512i, counts: __m512i) -> __m512i = _mm512_sllv_epi16(a, counts);
         shr16v(self, a: __m512i, counts: __m512i) -> __m512i = _mm512_srlv_epi16(a, counts);

@@ -1,6 +1,7 @@
 //! The largest magnitudes of groups of floats.
 
 use super::backend::on;
+use super::codec::width::registers;
 use super::present::Present;
 use super::simd::{Simd, Task};
 
@@ -94,8 +95,8 @@ impl<I: Simd> Task<I> for Groups<'_> {
         let size = bits as usize / 8 * group;
         let done = match (bits, 2 * size / I::BYTES, 2 * size % I::BYTES) {
             (16, 1, 0) => halves(isa, found, src),
-            (16, 2, 0) => short::<I, 1>(isa, found, src),
-            (16, 4, 0) => short::<I, 2>(isa, found, src),
+            (16, 2, 0) => eight::<I, 1>(isa, found, src),
+            (16, 4, 0) => eight::<I, 2>(isa, found, src),
             (32, 2, 0) => four::<I, 1>(isa, found, src),
             (32, 4, 0) => four::<I, 2>(isa, found, src),
             _ => 0,
@@ -114,20 +115,40 @@ fn larger<I: Simd, const WIDTH: usize>(isa: I, a: I::V, b: I::V) -> I::V {
     if WIDTH == 4 { isa.max_u32(a, b) } else { isa.max_u16(a, b) }
 }
 
-/// Groups of `REGISTERS` registers of 16-bit lanes. Returns how many groups were done.
+/// Groups of `REGISTERS` registers of 16-bit lanes, eight groups at a time: their registers are zipped into one, in which every piece of 16
+/// bytes has a lane of each group. Returns how many groups were done.
 #[inline(always)]
-fn short<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
-    let n = found.len().min(src.len() / const { REGISTERS * I::BYTES });
+fn eight<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
+    let (eights, _) = found.as_chunks_mut::<8>();
+    let size = const { 8 * REGISTERS * I::BYTES };
+    let n = eights.len().min(src.len() / size);
     let mask = isa.splat32(unsigned::<2>());
-    for found in found.iter_mut().take(n) {
-        let mut most = isa.splat32(0);
-        for _ in 0..REGISTERS {
-            let Some(x) = isa.load_next(&mut src) else { break };
-            most = larger::<I, 2>(isa, most, isa.and(x, mask));
+    for (found, mut src) in eights.iter_mut().zip(src.chunks_exact(size)) {
+        let mut all = [isa.splat32(0); 8];
+        for most in &mut all {
+            for _ in 0..REGISTERS {
+                let Some(x) = isa.load_next(&mut src) else { break };
+                *most = isa.max_u16(*most, isa.and(x, mask));
+            }
         }
-        *found = (*found).max(isa.most_u16(most));
+        let pairs = registers!(4, K => zipped::<I, 2>(isa, all[2 * K], all[2 * K + 1]));
+        let fours = registers!(2, K => zipped::<I, 4>(isa, pairs[2 * K], pairs[2 * K + 1]));
+        let mut bytes = [0; 64];
+        isa.store_next(&mut (&mut bytes[..]).into(), zipped::<I, 8>(isa, fours[0], fours[1]));
+        for piece in bytes.as_chunks::<16>().0 {
+            for (found, x) in found.iter_mut().zip(piece.as_chunks::<2>().0) {
+                *found = (*found).max(u16::from_ne_bytes(*x).into());
+            }
+        }
     }
-    n
+    8 * n
+}
+
+/// The maxima of two registers in half as many lanes of 16 bits each, by turns of `BYTES` bytes in each piece of 16.
+#[inline(always)]
+fn zipped<I: Simd, const BYTES: usize>(isa: I, a: I::V, b: I::V) -> I::V {
+    let [low, high] = isa.zip_pieces::<BYTES>(a, b);
+    isa.max_u16(low, high)
 }
 
 /// Groups of `REGISTERS` registers of 32-bit lanes, four groups at a time: their registers are zipped into one, in which every piece of

@@ -24,9 +24,12 @@ pub(super) struct Scale {
     pub(super) tensor: Factor,
     /// To look up: a table for each group, or one for all.
     pub(super) tables: *const Table128,
+    /// 2^this elements have the same table.
+    pub(super) tables_shift: u32,
     /// For each 16 elements: the upper bits of the index into the table, of which the code is the lower ones.
     pub(super) picks: *const u8,
-    /// For each group: what is added to the words that are looked up, twice in a u32.
+    /// For each group: what is added to the words that are looked up, twice in a u32. To divide by parts: from which exponent on elements are
+    /// looked up, in all bytes of the u32, or in the high ones of its words where the target has no NaN.
     pub(super) deltas: *const u32,
     /// To look up in tables of 16 words: a table for each group.
     pub(super) sixteens: *const Table16,
@@ -137,6 +140,7 @@ impl Scale {
         zeros: ptr::null(),
         tensor: Factor::NONE,
         tables: ptr::null(),
+        tables_shift: Self::ALL,
         picks: ptr::null(),
         deltas: ptr::null(),
         sixteens: ptr::null(),

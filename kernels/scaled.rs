@@ -4,7 +4,7 @@
 use super::backend::on;
 use super::codec::job::{Job, Table};
 use super::codec::lookup;
-use super::codec::scaled;
+use super::codec::scaled::{self, ScaledNarrowing};
 use super::environment::Environment;
 use super::layout::Apart;
 use super::memory::Destination;
@@ -17,6 +17,7 @@ use crate::formats::dtype::DType;
 use crate::formats::options::{CastOptions, Rounding};
 use crate::formats::route::route;
 
+pub(crate) use super::codec::scaled::UNDIVIDED;
 pub(crate) use super::scale::{By, Factor, How, LEAST_GROUP, Others, Table16, Table128};
 
 /// Arrays of factors must reach to a multiple of this many elements: whole blocks on every instruction set.
@@ -128,6 +129,9 @@ pub(crate) struct ScaledKernel {
     divides: bool,
     /// It looks up the products of all codes with the scale of a group, so it takes no factor for each element.
     is_by_products: bool,
+    /// It divides bfloat16s by parts: a table has the quotients of all mantissas, and `deltas` have an exponent for each scale. One
+    /// table is for all scales if those are powers of two.
+    is_by_parts: bool,
 }
 
 impl ScaledKernel {
@@ -150,6 +154,7 @@ impl ScaledKernel {
             by: None,
             divides: false,
             is_by_products: false,
+            is_by_parts: false,
         })
     }
 
@@ -181,6 +186,7 @@ impl ScaledKernel {
             by: Some(by),
             divides: false,
             is_by_products: false,
+            is_by_parts: false,
         })
     }
 
@@ -248,7 +254,40 @@ impl ScaledKernel {
             by: None,
             divides: true,
             is_by_products: false,
+            is_by_parts: false,
         })
+    }
+
+    /// The kernel that divides bfloat16s by parts; the exponent from which on it looks up what is divided by 1, and how many follow. None if there is none for these dtypes and layouts.
+    pub(crate) fn parts(isa: Present, to: DType, options: &CastOptions) -> Option<(Self, [u8; 2])> {
+        let route = route(DType::BF16, to, &options.rounding(Rounding::NearestEven));
+        if route.src.swapped || route.dst.swapped {
+            return None;
+        }
+        let run = on!(isa, isa => scaled::parts(isa, &route)).flatten()?;
+        let (table, exponents) = scaled::table_of_parts(&route)?;
+        let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
+        let job = Job::new(&route, table, Extras::NONE);
+        let kernel =
+            Self { isa, run, job, bits, by: None, divides: false, is_by_products: false, is_by_parts: true };
+        Some((kernel, exponents))
+    }
+
+    /// From the quotients of 128 mantissas by each scale, float32s, to the tables of [`ScaledKernel::parts`] and the largest exponent of each.
+    pub(crate) fn split(&self, quotients: &[u8], tables: &mut [Table128], exponents: &mut [u32]) {
+        struct Each<'a>(&'a [u8], &'a mut [Table128], &'a mut [u32]);
+
+        impl<I: Simd<Narrowing: ScaledNarrowing<I>>> Task<I> for Each<'_> {
+            type Output = ();
+
+            #[inline(always)]
+            fn call(self, _: I) {
+                I::Narrowing::split(self.0, self.1, self.2);
+            }
+        }
+
+        let ran = on!(self.isa, isa => isa.run(Each(quotients, tables, exponents)));
+        debug_assert!(ran.is_some());
     }
 
     /// Casts rows of `n` elements. If `streams`, results go past the caches, and [`ScaledKernel::fence`] must follow.
@@ -278,13 +317,17 @@ impl ScaledKernel {
         assert!(!self.is_by_products || factors.per != Per::Element);
         let picks = self.by == Some(By::Mantissa);
         let is_by_sixteen = self.by == Some(By::Sixteen);
-        let adds = picks || self.by == Some(By::Exponent);
+        let adds = picks || self.by == Some(By::Exponent) || self.is_by_parts;
+        let has_one = picks || self.by == Some(By::Exponent) || self.is_by_parts && factors.tables.len() == 1;
+        let looks_up = self.by.is_some() && !is_by_sixteen || self.is_by_parts;
+        assert!(!self.is_by_parts || factors.per.is_by(if has_one { By::Exponent } else { By::Scale }));
         let scale = Scale {
-            scales: numbers(factors.scales, self.by.is_none()),
+            scales: numbers(factors.scales, self.by.is_none() && !self.is_by_parts),
             inverses: numbers(factors.inverses, self.divides && factors.how != How::Over),
             zeros: numbers(factors.zeros, false),
             tensor: factors.tensor,
-            tables: array(factors.tables, if adds { 1 } else { needed }, self.by.is_some() && !is_by_sixteen),
+            tables: array(factors.tables, if has_one { 1 } else { needed }, looks_up),
+            tables_shift: if has_one { Scale::ALL } else { factors.per.shift() },
             deltas: array(factors.deltas, needed, adds),
             picks: array(factors.picks, needed, picks),
             sixteens: array(factors.sixteens, needed, is_by_sixteen),

@@ -964,7 +964,9 @@ pub(crate) trait NarrowsByNibbles: Rows {
 
 /// The further operations of [`ByWords`].
 pub(crate) trait NarrowsByWords: NarrowsByF16 {
-    /// a - b, or 0 where that would be negative.
+    /// a - b, or 0 where that would be negative, in lanes of 8 bits.
+    fn sub_u8(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The same in lanes of 16 bits.
     fn sub_u16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Each lane by its own count; 0 from 16 on.
     fn shl16v(self, a: Self::V, counts: Self::V) -> Self::V;

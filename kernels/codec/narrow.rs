@@ -14,7 +14,7 @@ use super::super::simd::{NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd};
 use super::float::{INF, SIGN, is_away};
 use super::job::{Job, Table, Target};
 use super::plane::{Fold, Plane};
-use super::source::{AsBytes, AsF32, AsHalf, Bf16, F16, Half, Input};
+use super::source::{AsBytes, AsF32, AsHalf, Bf16, F16, Half, Input, Words};
 use super::width::{Bits, Code, registers};
 use super::{Block, Codec};
 use crate::formats::dtype::{DTYPES, DType, FloatFormat};
@@ -270,7 +270,7 @@ impl<I: NarrowsByWords, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, 
 /// those that only one port of the processor executes.)
 ///
 /// ```text
-/// e = exponent of x, clamped to the exponents that the tables have
+/// e = exponent of x less that of the tables' beginning, clamped to their end
 /// p = mantissa of x, rounded to odd to 5 bits
 /// code = bases[e] + steps[p and rows[e]]           tables of 64, 128 and 64 bytes
 /// ```
@@ -300,7 +300,7 @@ pub(in crate::kernels) fn goes_by_bytes(route: &Route) -> bool {
 }
 
 /// Mantissas of 7 bits rounded to odd to 5 bits. The bits above are 1, so that those of a row remain.
-static PIECES: [[[u8; 16]; 4]; 2] = {
+pub(super) static PIECES: [[[u8; 16]; 4]; 2] = {
     let mut all = [[[0; 16]; 4]; 2];
     let mut m = 0;
     while m < 128 {
@@ -311,9 +311,15 @@ static PIECES: [[[u8; 16]; 4]; 2] = {
 };
 
 /// The first and the last exponent of a target's tables, biased: that of numbers which become 0, and that of numbers which overflow.
-fn exponents(to: &Target, bias: i32) -> [u8; 2] {
+pub(super) fn exponents(to: &Target, bias: i32) -> [u8; 2] {
     let [half, end] = to.exponents();
     [half - 1, end].map(|exponent| (exponent + bias) as u8)
+}
+
+/// The code of a number, for tables.
+#[inline(never)] // It is larger than what calls it.
+fn code_of(to: DType, value: Value, policy: &Policy) -> u8 {
+    scalar::encode(to, value, policy) as u8
 }
 
 /// Steps, rows and bases, made once in a process. None if there is no memory for them.
@@ -326,7 +332,7 @@ pub(in crate::kernels) fn bytes(from: DType, to: DType) -> Option<Table> {
     let code = |exponent: u8, mantissa: u64| {
         let exponent = u64::from(exponent) + if is_half { (Bf16::BIAS - F16::BIAS) as u64 } else { 0 };
         let value = scalar::decode(DType::BF16, exponent << 7 | mantissa);
-        scalar::encode(to, value, &Policy::DEFAULT) as u8
+        code_of(to, value, &Policy::DEFAULT)
     };
     let table = TABLES[usize::from(is_half)][to as usize].get_or_make_in(|place| {
         let mut all = [0; 256];
@@ -342,7 +348,7 @@ pub(in crate::kernels) fn bytes(from: DType, to: DType) -> Option<Table> {
             }
         }
         for exponent in first..=last {
-            let at = usize::from(exponent % 64);
+            let at = usize::from(exponent - first);
             bases[at] = if exponent == last { 0xFF } else { code(exponent, 0) };
             rows[at] = match exponent - first {
                 _ if exponent == last => 0,
@@ -363,8 +369,9 @@ pub(in crate::kernels) struct ByBytes<V> {
     steps: [V; 2],
     rows: V,
     bases: V,
+    /// The first exponent of the tables, and how many follow.
     first: V,
-    last: V,
+    most: V,
     /// The code of overflow.
     limit: V,
     nan: V,
@@ -390,7 +397,7 @@ impl<I: NarrowsByWords, S: AsBytes<I>, F: Family> Codec<I> for ToNarrowByBytes<S
             rows: isa.row_of(rows),
             bases: isa.row_of(bases),
             first: isa.splat8(first),
-            last: isa.splat8(last),
+            most: isa.splat8(last - first),
             limit: isa.splat8(to.overflow),
             nan: isa.splat8(to.nan),
             sign: isa.splat8(to.sign),
@@ -399,9 +406,11 @@ impl<I: NarrowsByWords, S: AsBytes<I>, F: Family> Codec<I> for ToNarrowByBytes<S
 
     #[inline(always)]
     fn block(isa: I, k: &ByBytes<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
+        let looks = src.looks;
         let [exponent, mantissa, top] = S::bytes(isa, src);
-        let e = isa.min_u8(isa.max_u8(exponent, k.first), k.last);
-        let p = isa.and(isa.lookup_two(k.pieces, mantissa), isa.lookup_one(k.rows, e));
+        let first = S::first(isa, &looks, mantissa, k.first);
+        let e = isa.min_u8(isa.sub_u8(exponent, first), k.most);
+        let p = isa.and(isa.lookup_two(S::pieces(&looks, k.pieces), mantissa), isa.lookup_one(k.rows, e));
         let base = isa.lookup_one(k.bases, e);
         let mut code = isa.min_u8(isa.sub8(base, isa.lookup_two(k.steps, p)), k.limit);
         if isa.top_bits(base) != 0 {
@@ -425,7 +434,8 @@ impl<I: NarrowsByWords, S: AsBytes<I>, F: Family> Codec<I> for ToNarrowByBytes<S
 /// * `least` is half of the smallest subnormal, which is a tie and becomes 0; `least + most` is the power of two after the max.
 /// * The key has m + 2 bits of mantissa, two more than the target, below the exponent. It fits into 8 bits: there are at most 5
 ///   exponents with 3 bits of mantissa, 10 with 4, and 7 with 5.
-pub(in crate::kernels) struct ToNarrowByTable<const BITS: usize>;
+/// * Where the elements are divided by powers of two, `least` is that of each group.
+pub(in crate::kernels) struct ToNarrowByTable<S, const BITS: usize>(PhantomData<S>);
 
 /// Is [`ToNarrowByTable`] for a route, on instruction sets that have it?
 pub(in crate::kernels) fn goes_by_table(route: &Route) -> bool {
@@ -443,7 +453,7 @@ pub(in crate::kernels) fn table(to: DType) -> Option<Table> {
         let least = (target.exponents()[0] + 127) as u64;
         let codes = core::array::from_fn(|key| {
             let value = scalar::decode(DType::F32, (least << 23) + ((key as u64) << (21 - mantissa)));
-            scalar::encode(to, value, &Policy::DEFAULT) as u8
+            code_of(to, value, &Policy::DEFAULT)
         });
         Some(Plane::of_bytes(place, &codes))
     });
@@ -464,11 +474,11 @@ pub(in crate::kernels) struct ByTable<I: Simd> {
     sign: I::V,
 }
 
-impl<I: NarrowsByWords, const BITS: usize> Codec<I> for ToNarrowByTable<BITS>
+impl<I: NarrowsByWords, S: Words<I>, const BITS: usize> Codec<I> for ToNarrowByTable<S, BITS>
 where
     Bits<BITS>: Code,
 {
-    type From = Bits<16>;
+    type From = S;
     type To = Bits<BITS>;
     const FLOATS: bool = false;
     type Setup = ByTable<I>;
@@ -502,10 +512,11 @@ where
 
     #[inline(always)]
     fn block(isa: I, k: &ByTable<I>, src: Input<I, Self::From>) -> Block<I, Self::To> {
-        let x = src.block;
+        let x = S::read(isa, &src.looks, src.block);
         let x = registers!(2, K => isa.select_above16(isa.add16(x[K], x[K]), k.inf, k.nan, x[K]));
+        let least = S::least(isa, &src.looks, k.least);
         let key = isa.odd_high16(registers!(2, K => {
-            let r = isa.sub_u16(isa.add16(x[K], x[K]), k.least);
+            let r = isa.sub_u16(isa.add16(x[K], x[K]), least[K]);
             isa.shl16v(isa.min_u16(r, k.most), k.left)
         }));
         // (Float4 has fewer than 64 keys.)
@@ -554,7 +565,7 @@ pub(in crate::kernels) fn codes_of_shorts(to: DType) -> Option<Table> {
         let mantissa = Target::new(to.kind(), &Policy::DEFAULT).mantissa_bits;
         let policy = Policy { saturate: false, ..Policy::DEFAULT };
         let codes = core::array::from_fn(|key| {
-            scalar::encode(to, Value::exact(false, key as u64, 0), &policy) as u8 + (8 << mantissa)
+            code_of(to, Value::exact(false, key as u64, 0), &policy) + (8 << mantissa)
         });
         Some(Plane::of_bytes(place, &codes))
     });

@@ -10,8 +10,11 @@ use super::float::{NearF32, SIGN, ToF16, ToF32};
 use super::integer::{ToIntegers, ToShort};
 use super::job::{Job, Table, Target};
 use super::lookup::{Floats, Mirrored, Nibble, OnLine, Scope, Short, floats};
-use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
-use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8, bits, format};
+use super::narrow::{
+    self, Finite, PIECES, Signed, ToNarrow, ToNarrowByBytes, ToNarrowByF16, ToNarrowByTable, goes_by_bytes,
+    goes_by_table,
+};
+use super::source::{AsBytes, AsF32, Bf16, F16, F32, Half, I8, Input, Source, U8, Words, bits, format};
 use super::ways::{Looking, Ways};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
@@ -108,25 +111,24 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Times<S> {
     #[inline(always)]
     fn f32(isa: I, Input { block, looks: Under { looks, scale } }: Input<I, Self>) -> [I::V; 4] {
         let mut c = S::f32(isa, Input { block, looks });
+        let s = numbers(isa, &scale, scale.scales);
         if scale.is_alone {
-            let s = numbers(isa, &scale, scale.scales);
             return registers!(4, K => isa.mul_f32(c[K], s[K]));
         }
         if scale.others.loses_sign {
             c = registers!(4, K => isa.add_f32(c[K], isa.splat32(0)));
         }
-        product(isa, c, &scale)
+        product(isa, c, s, &scale)
     }
 }
 
-/// Elements times their scales.
+/// Elements times their scales `s`.
 #[inline(always)]
-fn product<I: Simd>(isa: I, mut c: [I::V; 4], scale: &Scale) -> [I::V; 4] {
+fn product<I: Simd>(isa: I, mut c: [I::V; 4], mut s: [I::V; 4], scale: &Scale) -> [I::V; 4] {
     if !scale.zeros.is_null() {
         let zeros = numbers(isa, scale, scale.zeros);
         c = registers!(4, K => isa.add_f32(c[K], zeros[K]));
     }
-    let mut s = numbers(isa, scale, scale.scales);
     if scale.tensor != Factor::NONE {
         c = registers!(4, K => isa.mul_f32(c[K], s[K]));
         s = [isa.splat32(scale.tensor.by.to_bits()); 4];
@@ -164,6 +166,9 @@ pub(in crate::kernels) struct Quotient<S, T>(PhantomData<(S, T)>);
 
 /// Where the ties of a target are.
 pub(in crate::kernels) trait Ties {
+    /// It is one of integers, which may have zero points.
+    const OF_INTEGERS: bool = false;
+
     /// May one of these quotients be on the wrong side of a tie, or its exact value be a tie?
     ///
     /// With `x * (1 / S)` the error is below 2^-24 each for S, which may be a scale with the factor of the tensor, for the inverse and for
@@ -190,6 +195,8 @@ impl Ties for OfAny {
 pub(in crate::kernels) struct OfIntegers;
 
 impl Ties for OfIntegers {
+    const OF_INTEGERS: bool = true;
+
     #[inline(always)]
     fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool {
         let s = registers!(4, K => isa.add_f32(q[K], isa.splat32(768f32.to_bits())));
@@ -238,12 +245,12 @@ impl<I: Simd, S: AsF32<I>, T: Ties> AsF32<I> for Quotient<S, T> {
         if scale.others.loses_sign {
             x = registers!(4, K => isa.add_f32(x[K], isa.splat32(0)));
         }
-        let mut q = if scale.how == How::Over {
-            let scales = numbers(isa, &scale, scale.scales);
-            registers!(4, K => isa.div_f32(x[K], scales[K]))
+        let divides = scale.how == How::Over;
+        let s = numbers(isa, &scale, if divides { scale.scales } else { scale.inverses });
+        let mut q = if divides {
+            registers!(4, K => isa.div_f32(x[K], s[K]))
         } else {
-            let inverses = numbers(isa, &scale, scale.inverses);
-            registers!(4, K => isa.mul_f32(x[K], inverses[K]))
+            registers!(4, K => isa.mul_f32(x[K], s[K]))
         };
         if scale.how == How::Odd && T::may_tie(isa, q) {
             let scales = numbers(isa, &scale, scale.scales);
@@ -264,7 +271,7 @@ impl<I: Simd, S: AsF32<I>, T: Ties> AsF32<I> for Quotient<S, T> {
         if scale.others.keeps {
             q = S::kept(isa, q);
         }
-        if !scale.zeros.is_null() {
+        if T::OF_INTEGERS && !scale.zeros.is_null() {
             let zeros = numbers(isa, &scale, scale.zeros);
             if scale.others.adds_first {
                 return S::kept(isa, registers!(4, K => isa.add_f32(isa.number_f32(q[K]), zeros[K])));
@@ -313,6 +320,129 @@ fn towards<I: Simd>(isa: I, x: I::V, m: I::V, t: I::V) -> I::V {
     let step = isa.sub32(isa.splat32(1), isa.and(isa.shr32::<30>(isa.xor(t, x)), isa.splat32(2)));
     // (Inf and NaN stay as they are: t is NaN then.)
     isa.where_number_f32(t, isa.add32(m, step), m)
+}
+
+/// bfloat16s that are divided by their scales, exponents and mantissas apart, in front of the encoders that look up both.
+///
+/// ```text
+/// x = 2^e * m                      m is one of 128 mantissas, from 1 to 2
+/// m / S = 2^(E - less) * n         n from 1 to 2; E is the exponent of the largest quotient, that of 127 / 64, and `less` is 0 or 1
+/// x / S = 2^(e + E - less) * n
+/// ```
+/// * The table of a scale has of each m the mantissa of n, rounded to odd to 5 bits, and -less.
+/// * The encoders look up exponents from their first one on. `deltas` have the e that becomes that one, if `less` is 0.
+/// * Quotients by powers of two have the mantissas of the elements, so that one table serves all.
+/// * A subnormal x counts as if it had an implicit bit, and becomes 0 in any case; Inf and NaN have an exponent beyond the last one. For
+///   scales of which either is not so there are other kernels.
+pub(in crate::kernels) struct Parts;
+
+/// The table of [`Parts`] for scales that are powers of two: mantissas stay as they are.
+pub(crate) static UNDIVIDED: Table128 = {
+    let mut mantissas = [0; 128];
+    let mut m = 0;
+    while m < 128 {
+        mantissas[m] = PIECES[m / 64][m / 16 % 4][m % 16];
+        m += 1;
+    }
+    Table128([mantissas, [0; 128]])
+};
+
+impl Source for Parts {
+    type Width = Bits<16>;
+    const FLOATS: bool = false;
+    /// The mantissas, and -less.
+    type Looks<I: Simd> = Under<[[I::V; 2]; 2]>;
+
+    #[inline(always)]
+    fn looks<I: Simd>(isa: I, _: &Table) -> Under<[[I::V; 2]; 2]> {
+        Under { looks: [[isa.splat32(0); 2]; 2], scale: Scale::NONE }
+    }
+}
+
+impl Scalable for Parts {
+    #[inline(always)]
+    fn scale<I: Simd>(looks: &mut Self::Looks<I>) -> &mut Scale {
+        &mut looks.scale
+    }
+
+    #[inline(always)]
+    fn begin<I: Simd>(isa: I, Under { looks, scale }: &mut Self::Looks<I>, is_kept: bool) {
+        begin_table(isa, looks, scale, is_kept);
+    }
+
+    #[inline(always)]
+    fn ask<I: Simd>(isa: I, scale: &Scale, block: *const u8) {
+        Quotient::<Bf16, OfAny>::ask(isa, scale, block);
+    }
+}
+
+impl Half for Parts {
+    const FORMAT: FloatFormat = Bf16::FORMAT;
+}
+
+impl<I: NarrowsByWords> Words<I> for Parts {
+    #[inline(always)]
+    fn first(isa: I, Under { looks, scale }: &Self::Looks<I>, mantissa: I::V, _: I::V) -> I::V {
+        let first = if scale.shift >= const { I::BYTES.trailing_zeros() } {
+            isa.splat32(delta(scale, 0))
+        } else {
+            isa.halves32(delta(scale, 0), delta(scale, I::BYTES / 2))
+        };
+        // (Powers of two, by which all mantissas stay as they are.)
+        if scale.how == How::Near {
+            return first;
+        }
+        isa.sub8(first, isa.lookup_two(looks[1], mantissa))
+    }
+
+    #[inline(always)]
+    fn pieces(Under { looks, .. }: &Self::Looks<I>, _: [I::V; 2]) -> [I::V; 2] {
+        looks[0]
+    }
+
+    #[inline(always)]
+    fn least(isa: I, Under { scale, .. }: &Self::Looks<I>, _: I::V) -> [I::V; 2] {
+        registers!(2, K => isa.splat32(delta(scale, K * I::BYTES / 2)))
+    }
+
+    #[inline(always)]
+    fn read(isa: I, Under { scale, .. }: &Self::Looks<I>, x: [I::V; 2]) -> [I::V; 2] {
+        if !scale.others.loses_sign {
+            return x;
+        }
+        // (Doubled, only 0 and -0 are 0.)
+        registers!(2, K => {
+            let is_other = isa.min_u16(isa.add16(x[K], x[K]), isa.splat16(1));
+            isa.and(x[K], isa.or(isa.shl16v(is_other, isa.splat16(15)), isa.splat16(0x7FFF)))
+        })
+    }
+}
+
+impl<I: NarrowsByWords> AsBytes<I> for Parts {
+    #[inline(always)]
+    fn bytes(isa: I, Input { block, .. }: Input<I, Self>) -> [I::V; 3] {
+        Bf16::bytes(isa, Input { block, looks: () })
+    }
+}
+
+/// The [`deltas`](Scale::deltas) of the element that is so many behind the first one of a block.
+#[inline(always)]
+fn delta(scale: &Scale, behind: usize) -> u32 {
+    // SAFETY: whoever makes a scale says that its arrays have what all blocks need, which the loop counts.
+    unsafe { scale.deltas.add((scale.at + behind) >> scale.shift).read() }
+}
+
+/// Loads the table of the elements at hand, if another one begins with them, or if nothing `is_kept` yet.
+#[inline(always)]
+fn begin_table<I: Simd>(isa: I, looks: &mut [[I::V; 2]; 2], scale: &Scale, is_kept: bool) {
+    if !is_kept || scale.at & ((1 << scale.tables_shift) - 1) == 0 {
+        // SAFETY: whoever makes a scale says that there are tables for all blocks, which the loop counts. Registers are of
+        // 64 bytes where this is called.
+        unsafe {
+            let table = scale.tables.add(scale.at >> scale.tables_shift).cast::<u8>();
+            *looks = registers!(2, P => registers!(2, K => isa.load(table.add(128 * P + K * I::BYTES))));
+        }
+    }
 }
 
 /// To bfloat16, to nearest even, where results are not subnormal.
@@ -400,7 +530,8 @@ impl<I: NarrowsByF16, const HALF: bool> Codec<I> for ByProducts<HALF> {
         Input { looks: Under { looks, scale }, .. }: Input<I, Products>,
     ) -> [I::V; 2] {
         if !scale.is_alone {
-            return Self::words(isa, product(isa, looks, &scale), extras);
+            let s = numbers(isa, &scale, scale.scales);
+            return Self::words(isa, product(isa, looks, s, &scale), extras);
         }
         // SAFETY: as in `numbers`, of groups.
         let splat = |k: usize| unsafe {
@@ -458,15 +589,7 @@ where
 
     #[inline(always)]
     fn begin<I: Simd>(isa: I, Under { looks, scale }: &mut Self::Looks<I>, is_kept: bool) {
-        let group = if ADDS { Scale::ALL } else { scale.shift };
-        if !is_kept || scale.at & ((1 << group) - 1) == 0 {
-            // SAFETY: whoever makes a scale says that there are tables for all blocks, which the loop counts. Registers are of
-            // 64 bytes where this is a codec.
-            unsafe {
-                let table = scale.tables.add(scale.at >> group).cast::<u8>();
-                *looks = registers!(2, P => registers!(2, K => isa.load(table.add(128 * P + K * I::BYTES))));
-            }
-        }
+        begin_table(isa, looks, scale, is_kept);
     }
 }
 
@@ -502,12 +625,10 @@ where
         }
         let mut words = isa.zip_pieces::<1>(low, high);
         if ADDS {
-            // SAFETY: as above.
-            let delta = |at: usize| unsafe { scale.deltas.add(at >> scale.shift).read() };
             words = registers!(2, K => {
-                let at = scale.at + K * I::BYTES / 2;
-                let deltas =
-                    if PICKS { isa.halves32(delta(at), delta(at + 16)) } else { isa.splat32(delta(at)) };
+                let at = K * I::BYTES / 2;
+                let first = delta(&scale, at);
+                let deltas = if PICKS { isa.halves32(first, delta(&scale, at + 16)) } else { isa.splat32(first) };
                 isa.add_exponents16(words[K], deltas, BITS < 8)
             });
         }
@@ -650,8 +771,7 @@ where
             words = registers!(2, K => isa.add16(words[K], isa.shr32v(more[K], k.right)));
         }
         if !scale.deltas.is_null() {
-            // SAFETY: whoever makes a scale says that its arrays have what all blocks need, which the loop counts.
-            let delta = isa.splat32(unsafe { scale.deltas.add(scale.at >> scale.shift).read() });
+            let delta = isa.splat32(delta(&scale, 0));
             let mut adds = isa.zero_where_zero8(magnitude, isa.splat8(u8::MAX));
             if BITS == 8 {
                 adds = isa.select_above8(magnitude, k.most, isa.splat8(0), adds);
@@ -735,6 +855,14 @@ pub(in crate::kernels) fn quotient<I: Simd<Narrowing: ScaledNarrowing<I>, Intege
     route: &Route,
 ) -> Option<RunScaled> {
     match route.from {
+        // (By way of float32: float16, which has the exponents of this target; and bfloat16, where most go by parts.)
+        _ if route.to == DType::F8E5M2 => match route.from {
+            DType::F32 => Some(I::Narrowing::signed_2::<ToE5m2<F32>>()),
+            DType::BF16 if const { !I::Narrowing::BY_PARTS } => {
+                Some(I::Narrowing::signed_2::<ToE5m2<Bf16>>())
+            }
+            _ => None,
+        },
         DType::F32 => narrowed::<I, F32>(route),
         DType::BF16 => narrowed::<I, Bf16>(route),
         DType::F16 => narrowed::<I, F16>(route),
@@ -753,7 +881,6 @@ fn narrowed<I: Simd<Narrowing: ScaledNarrowing<I>, Integers: ToIntegers<I>>, S: 
         DType::F4E2M1 if !route.dst.is_packed() => None,
         DType::F4E2M1 => Some(I::Narrowing::finite_4::<ToE2m1<S>>()),
         DType::F8E4M3FN => Some(I::Narrowing::signed_3::<ToE4m3<S>>()),
-        DType::F8E5M2 => Some(I::Narrowing::signed_2::<ToE5m2<S>>()),
         // For a cast that comes afterwards.
         DType::F32 => Some(run::<I, ToF32<Quotient<S, OfAny>>>()),
         _ => None,
@@ -763,6 +890,27 @@ fn narrowed<I: Simd<Narrowing: ScaledNarrowing<I>, Integers: ToIntegers<I>>, S: 
 type ToE2m1<S> = Quotient<S, OfFloat<{ DType::F4E2M1 as usize }>>;
 type ToE4m3<S> = Quotient<S, OfFloat<{ DType::F8E4M3FN as usize }>>;
 type ToE5m2<S> = Quotient<S, OfFloat<{ DType::F8E5M2 as usize }>>;
+
+/// The kernel that divides bfloat16s by parts, to a float of 8 bits with NaN and -0, or to packed ones of fewer, if there is one.
+pub(in crate::kernels) fn parts<I: Simd<Narrowing: ScaledNarrowing<I>>>(
+    _: I,
+    route: &Route,
+) -> Option<RunScaled> {
+    let is_mirrored = route.to.float_format().is_some_and(|to| to.has_neg_zero);
+    if !is_mirrored || route.dst.memory_bits() != route.to.bits() {
+        return None;
+    }
+    (goes_by_bytes(route) || goes_by_table(route)).then(|| I::Narrowing::parts(route.to.bits())).flatten()
+}
+
+/// The table of that kernel, the exponent from which on it looks up what is divided by 1, and how many follow. None if there is no memory
+/// for it.
+pub(in crate::kernels) fn table_of_parts(route: &Route) -> Option<(Table, [u8; 2])> {
+    let table =
+        if goes_by_bytes(route) { narrow::bytes(DType::BF16, route.to) } else { narrow::table(route.to) };
+    let [first, last] = narrow::exponents(&Target::new(route.to.kind(), &route.policy), Bf16::BIAS);
+    Some((table?, [first, last - first]))
+}
 
 fn run<I: Simd, C: Codec<I, From: Scalable>>() -> RunScaled {
     I::kernel::<Scale, C>()
@@ -798,13 +946,39 @@ pub(in crate::kernels) trait ScaledNarrowing<I: Simd> {
     {
         None
     }
+    /// Has it the kernels of [`Parts`]?
+    const BY_PARTS: bool = false;
+    /// The kernel to floats of so many bits, if it has.
+    fn parts(_bits: u32) -> Option<RunScaled> {
+        None
+    }
+    /// Makes its tables: see [`split`].
+    fn split(_quotients: &[u8], _tables: &mut [Table128], _exponents: &mut [u32]) {}
+}
+
+/// From the quotients of 128 mantissas by each scale, float32s, to the tables of [`Parts`] and the largest exponent of each.
+#[inline(always)]
+fn split(quotients: &[u8], tables: &mut [Table128], exponents: &mut [u32]) {
+    let quotients = quotients.as_chunks::<4>().0.as_chunks::<128>().0;
+    for ((quotients, table), exponent) in quotients.iter().zip(tables).zip(exponents) {
+        let largest = u32::from_ne_bytes(quotients[127]) >> 23;
+        *exponent = largest;
+        let Table128([mantissas, less]) = table;
+        for ((q, mantissa), less) in quotients.iter().zip(mantissas).zip(less) {
+            let q = u32::from_ne_bytes(*q);
+            let sticky = u32::from(q & 0x7_FFFF != 0);
+            // (The bits above are 1: see `PIECES`.)
+            *mantissa = (0xE0 | q >> 18 & 0x1E | sticky) as u8;
+            *less = (q >> 23).wrapping_sub(largest) as u8;
+        }
+    }
 }
 
 impl<I: Simd> ScaledNarrowing<I> for ByAddition {}
 
 /// Implements a way that differs from this one only for floats of 16 bits.
 macro_rules! by_f16 {
-    ($($way:ident: $bound:ident, $sixteen:expr, $tabled:expr;)*) => {$(
+    ($($way:ident: $bound:ident, $sixteen:expr, $tabled:expr, $by_parts:expr, $parts:expr, $split:expr;)*) => {$(
         impl<I: $bound> ScaledNarrowing<I> for $way {
             fn finite_4<S: AsF32<I> + Scalable>() -> RunScaled {
                 run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>()
@@ -835,13 +1009,28 @@ macro_rules! by_f16 {
             {
                 $tabled
             }
+            const BY_PARTS: bool = $by_parts;
+            fn parts(bits: u32) -> Option<RunScaled> {
+                $parts(bits)
+            }
+            #[inline(always)]
+            fn split(quotients: &[u8], tables: &mut [Table128], exponents: &mut [u32]) {
+                $split(quotients, tables, exponents)
+            }
         }
     )*};
 }
 by_f16! {
-    ByF16: NarrowsByF16, Some(run::<I, Sixteen<BITS>>()), None;
+    ByF16: NarrowsByF16, Some(run::<I, Sixteen<BITS>>()), None, false, |_| None, |_, _, _| ();
     // (Tables of 128 words are as fast as those of 16 here, and need no exponents added.)
     ByWords: NarrowsByWords,
         if BITS < 8 { Some(run::<I, Sixteen<4>>()) } else { None },
-        Some(run::<I, Tabled<BITS, TO, ADDS, PICKS>>());
+        Some(run::<I, Tabled<BITS, TO, ADDS, PICKS>>()),
+        true,
+        |bits| match bits {
+            4 => Some(run::<I, ToNarrowByTable<Parts, 4>>()),
+            6 => Some(run::<I, ToNarrowByTable<Parts, 6>>()),
+            _ => Some(run::<I, ToNarrowByBytes<Parts, Signed>>()),
+        },
+        split;
 }

@@ -111,8 +111,39 @@ pub(in crate::kernels) trait AsHalf<I: Simd>: Half {
     fn half(isa: I, v: [I::V; 2]) -> [I::V; 2];
 }
 
+/// Elements of 16 bits and what they are divided by, if by anything, as the codecs need it that narrow them by look-ups.
+pub(in crate::kernels) trait Words<I: Simd>: Source<Width = Bits<16>> {
+    /// The exponent, in bytes, that becomes the first one of the target's tables, of which `first` is that of quotients by 1.
+    #[inline(always)]
+    fn first(_: I, _: &Self::Looks<I>, _mantissa: I::V, first: I::V) -> I::V {
+        first
+    }
+
+    /// What mantissas become: `pieces` of quotients by 1.
+    #[inline(always)]
+    fn pieces(_: &Self::Looks<I>, pieces: [I::V; 2]) -> [I::V; 2] {
+        pieces
+    }
+
+    /// The magnitude, doubled, of what is a tie between 0 and the smallest number of the target: `least` of quotients by 1.
+    #[inline(always)]
+    fn least(_: I, _: &Self::Looks<I>, least: I::V) -> [I::V; 2] {
+        [least; 2]
+    }
+
+    /// Elements as they are read: -0 may lose its sign.
+    #[inline(always)]
+    fn read(_: I, _: &Self::Looks<I>, x: [I::V; 2]) -> [I::V; 2] {
+        x
+    }
+}
+
+impl<I: Simd> Words<I> for F16 {}
+impl<I: Simd> Words<I> for Bf16 {}
+impl<I: Simd> Words<I> for Bits<16> {}
+
 /// Reads elements as exponents, mantissas of 7 bits, and signs.
-pub(in crate::kernels) trait AsBytes<I: Simd>: Half {
+pub(in crate::kernels) trait AsBytes<I: Simd>: Half + Words<I> {
     /// In a byte each: the exponent; the mantissa, exact or rounded to odd, below an unspecified bit; and the sign, above unspecified
     /// bits.
     fn bytes(isa: I, src: Input<I, Self>) -> [I::V; 3];

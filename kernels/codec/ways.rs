@@ -996,8 +996,8 @@ impl<I: NarrowsByWords> Narrowing<I> for ByWords {
     fn half<S: AsF32<I> + AsHalf<I> + AsBytes<I>>(route: &Route) -> Core {
         match route.to.bits() {
             _ if (route.from, route.to) == (DType::F16, DType::F8E5M2) => run::<I, F16ToE5m2>(),
-            4 => run::<I, ToNarrowByTable<4>>(),
-            6 => run::<I, ToNarrowByTable<6>>(),
+            4 => run::<I, ToNarrowByTable<Bits<16>, 4>>(),
+            6 => run::<I, ToNarrowByTable<Bits<16>, 6>>(),
             _ if goes_by_bytes(route) => by_bytes::<I, S>(route),
             _ => run::<I, ToNarrowByHalf<S, Signed>>(),
         }

@@ -11,6 +11,12 @@ use crate::kernels::scaled::{BLOCK, LEAST_GROUP};
 /// Scales that are decoded at a time: few enough that their numbers stay in L1.
 pub(super) const SCALES: usize = 512;
 
+/// Tables in use at a time: they stay in L1.
+pub(super) const TABLES: usize = 64;
+
+/// If a scale has at least so many elements, a table of 128 products or quotients for it pays.
+pub(super) const TABLED: usize = 1024;
+
 /// One number for each scale. A kernel reads whole blocks, hence the room behind.
 pub(super) type Numbers = [f32; SCALES + BLOCK];
 

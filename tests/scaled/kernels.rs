@@ -34,6 +34,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite
         .test_beside_reference("floats of 16 bits under scales of which multiples are ties", ties_of_16_bits);
     suite.test_beside_reference("a product divided by a factor beside a tie", divided_beside_ties);
+    suite.test_beside_reference("bfloat16s under scales of every exponent", exponents_of_scales);
     suite.test_beside_reference("every code under scales that have words of their own", words_of_scales);
     suite.test_beside_reference("requantised as by the reference", |isa| each(isa, requantised));
     suite.test("a factor of the source that divides", factor_of_the_source);
@@ -870,6 +871,72 @@ fn ties_of_16_bits(isa: Isa) {
                     at.map(|at| f64::from_ne_bytes(data[8 * at..8 * at + 8].try_into().expect("8 bytes")));
                 assert_eq!(at, None, "{isa} {from} -> {to}, round {round}: {x:?} {options:?}");
             }
+        }
+    }
+}
+
+/// Where exponents and mantissas are looked up apart: scales of every exponent, the ends of what can be looked up among them, and the
+/// elements around each target's smallest and largest number, subnormal ones, zeros, Inf and NaN.
+fn exponents_of_scales(isa: Isa) {
+    use DType::{BF16, F4E2M1, F6E2M3, F6E3M2, F8E3M4, F8E4M3, F8E4M3FN, F8E5M2, F8E8M0, F32};
+    let random = &mut Random::new(23);
+    // (Scales of a call have exponents that are near each other: one that cannot be looked up would take all to another way.)
+    let scales = [(F8E8M0, 32, 16), (F8E8M0, 128, 6), (F32, 1024, 2), (BF16, 1024, 2)];
+    let targets = [F8E4M3FN, F8E5M2, F8E4M3, F8E3M4, F4E2M1, F6E2M3, F6E3M2];
+    for least in (0..1024).map(|i| i / 4 & !1) {
+        for to in targets {
+            let (scale, block, groups) = random.pick(&scales);
+            let profile = if random.one_in(2) { Profile::Lanecast } else { random.pick(&Profile::ALL) };
+            let scaling = Scaling::blocks(&[block], scale).profile(profile);
+            let options = CastOptions::new()
+                .saturate(random.one_in(2))
+                .dst_packing(random.pick(&[Packing::LowFirst, Packing::HighFirst]));
+            let new = |isa| Quantizer::new(BF16, to, &scaling, &options.isa(isa)).ok();
+            let Some(reference) = new(Isa::Scalar) else { continue };
+            let fast = new(isa).expect("the same on every instruction set");
+            let is_number = random.one_in(2);
+            let (mut codes, mut src) = (Vec::new(), Vec::new());
+            for group in 0..groups {
+                let exponent = (least + group % 4).min(255);
+                let any = random.below(128);
+                let mantissa = random.pick(&[0, 1, 0x40, any, 127]) as u16;
+                let high = (exponent as u16) << 7 | mantissa;
+                match scale {
+                    F8E8M0 => codes.push(exponent as u8),
+                    BF16 => codes.extend_from_slice(&high.to_ne_bytes()),
+                    _ => codes.extend_from_slice(
+                        &(u32::from(high) << 16 | random.below(1 << 16) as u32).to_ne_bytes(),
+                    ),
+                }
+                // (All of a block may be zeros.)
+                let is_zero = random.one_in(12);
+                for _ in 0..block {
+                    let near = exponent as i32 + random.below(44) as i32 - 24;
+                    let x = match random.below(8) {
+                        0 => random.word() as u16,
+                        1 => random.pick(&[0, 1, 0x7F, 0x80, 0x7F7F, 0x7F80, 0x7F81, 0x7FFF]),
+                        _ => (near.clamp(0, 254) as u16) << 7 | random.below(128) as u16,
+                    };
+                    let is_left_out = is_zero || is_number && x & 0x7FFF >= 0x7F80;
+                    let x = if is_left_out { 0 } else { x } | (random.below(2) as u16) << 15;
+                    src.extend_from_slice(&x.to_ne_bytes());
+                }
+            }
+            let shape = [groups * block];
+            let [expected, found] = [&reference, &fast].map(|q| {
+                let mut all = [0; 2].map(|_| vec![0; q.code_bytes(&shape).expect("a size")]);
+                let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
+                q.quantize_given(&src, &shape, &codes, None, &mut all[0]).expect("sizes that fit");
+                // (A profile may find no scales for these dtypes.)
+                let made = q.quantize(&src, &shape, &mut all[1], &mut scales).is_ok();
+                (all, scales, made)
+            });
+            for (given, (expected, found)) in expected.0.iter().zip(&found.0).enumerate() {
+                let at = first_difference(expected, found).map(|at| at * 8 / to.bits() as usize);
+                let x = at.map(|at| [src[2 * at], src[2 * at + 1]]);
+                assert_eq!(at, None, "{isa} bfloat16 -> {to} {given} {x:x?} {scaling:?} {options:?}");
+            }
+            assert_eq!((expected.1, expected.2), (found.1, found.2), "{isa} {to} {scaling:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{How, Others, ScaledKernel};
+use crate::kernels::scaled::{Factors, How, Others, Per, Rows, ScaledKernel, Table128};
 use crate::scaled::codes::{self, Elements};
 use crate::scaled::rule::{Quantize, Steps};
 use crate::scaled::scaling::ScaleRule;
@@ -18,6 +18,8 @@ pub(in crate::scaled) struct Decided {
     pub(super) kernel: ScaledKernel,
     /// Float32 quotients to elements, where there is no kernel that goes all the way.
     pub(super) then: Option<Caster>,
+    /// A faster kernel, where many elements have one scale, or where scales are powers of two.
+    pub(super) parts: Option<Parts>,
     /// Several elements share a byte.
     pub(super) is_packed: bool,
     /// Magnitudes from float16 to float32, and on to float64; from there to scales; scales to float32.
@@ -85,6 +87,7 @@ impl Decided {
             isa,
             kernel,
             then,
+            parts: Parts::new(isa, quantize, (how, others), [&options, &plain.src_order(options.src_order)]),
             is_packed: to.bits() < 8 && options.dst_packing != Packing::OnePerByte,
             half: cast(DType::F16, DType::F32)?,
             wide: cast(DType::F32, DType::F64)?,
@@ -110,6 +113,81 @@ impl Decided {
             others,
             added: added(quantize.rule, quantize.max_value() as f32, quantize.mantissa_bits()),
         })
+    }
+}
+
+/// Division of bfloat16s by look-ups of what their mantissas become.
+#[derive(Clone, Copy)]
+pub(in crate::scaled) struct Parts {
+    pub(super) kernel: ScaledKernel,
+    /// The kernel that divides the mantissas.
+    maker: ScaledKernel,
+    /// The exponent from which on the first one looks up what is divided by 1, and how many follow.
+    first: u8,
+    most: u8,
+    /// The exponents as the kernel reads them: a factor that repeats one, and what is added to that.
+    repeats: u32,
+    plus: u32,
+    /// Scales are powers of two, which have one table. If not, each has its own.
+    pub(super) are_powers: bool,
+}
+
+/// The bfloat16s from 1 to 2, for each of some scales.
+static MANTISSAS: [[[u8; 2]; 128]; 4] = {
+    let mut all = [[0; 2]; 128];
+    let mut i = 0;
+    while i < 128 {
+        all[i] = (0x3F80 | i as u16).to_ne_bytes();
+        i += 1;
+    }
+    [all; 4]
+};
+
+impl Parts {
+    /// None if there is no such kernel.
+    fn new(
+        isa: Present,
+        quantize: &Quantize,
+        (how, others): (How, Others),
+        [options, plain]: [&CastOptions; 2],
+    ) -> Option<Self> {
+        let Quantize { from, to, scale, .. } = *quantize;
+        let are_powers = scale == DType::F8E8M0 && how == How::Near;
+        // (Fewer bits are looked up by exponents and mantissas together: there only the exponents can be others.)
+        let (has_kernel, is_byte) = (from == DType::BF16, to.bits() == 8);
+        let can = if is_byte { !others.loses_sign } else { are_powers };
+        if !has_kernel || !can || quantize.has_zero_points() {
+            return None;
+        }
+        let (kernel, [first, most]) = ScaledKernel::parts(isa, to, options)?;
+        let maker = ScaledKernel::quotient(isa, from, DType::F32, plain)?;
+        // (The high bytes of doubled words; and numbers that become 0 have no key, but a code.)
+        let (repeats, plus) = if is_byte { (0x0101_0101, 0) } else { (0x0100_0100, 0x0100_0100) };
+        Some(Self { kernel, maker, first, most, repeats, plus, are_powers })
+    }
+
+    /// Makes the tables of some scales, and finds the largest exponent of the quotients of each.
+    pub(super) fn fill(&self, factors: &Factors<'_>, tables: &mut [Table128], exponents: &mut [u32]) {
+        const TOGETHER: usize = MANTISSAS.len();
+        let mut quotients = [0; 4 * 128 * TOGETHER];
+        let rows = Rows { count: 1, src: 0, dst: 0 };
+        let each = tables.chunks_mut(TOGETHER).zip(exponents.chunks_mut(TOGETHER)).enumerate();
+        for (i, (tables, exponents)) in each {
+            let [scales, inverses] = [factors.scales, factors.inverses].map(|all| &all[TOGETHER * i..]);
+            let factors = Factors { per: Per::Group(128), scales, inverses, ..*factors };
+            let n = 128 * tables.len();
+            let mantissas = MANTISSAS.as_flattened().as_flattened();
+            self.maker.run(mantissas, (&mut quotients[..4 * n]).into(), n, &rows, &factors, false);
+            self.kernel.split(&quotients, tables, exponents);
+        }
+    }
+
+    /// From which exponent on the kernel looks up what is divided by a scale, of whose quotients of mantissas this is the largest
+    /// exponent. None if a subnormal or an Inf would not be what it is.
+    pub(super) fn begins(&self, largest: u32) -> Option<u32> {
+        let begin = (u32::from(self.first) + 127).checked_sub(largest)?;
+        // (The exponent of Inf is 255; and one is subtracted where the quotient has one less.)
+        (begin + 1 + u32::from(self.most) <= 255).then_some(begin * self.repeats + self.plus)
     }
 }
 

@@ -12,12 +12,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::take;
 use core::ops::Range;
+use core::slice;
 
 use super::engine::{Given, Part, Quantizing, Room, Sink};
 use super::error::Error;
 use super::exact::Exact;
 use super::memory::{array, once};
-use super::numbers::{LEAST, MOST, NO_NUMBERS, Numbers, SCALES, expand, magnitude, zeros};
+use super::numbers::{LEAST, MOST, NO_NUMBERS, Numbers, SCALES, TABLED, TABLES, expand, magnitude, zeros};
 use super::rule::{Block, Blocks, Extremes, Quantize, Steps, Way};
 use super::scaling::{NonFinite, TensorScale};
 use super::segment::{Call, Region, Segment};
@@ -26,9 +27,10 @@ use crate::formats::dtype::DType;
 use crate::kernels::magnitudes;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{BLOCK, Factor, Factors, How, LEAST_GROUP, Per, Rows};
+use crate::kernels::scaled::{BLOCK, Factor, Factors, How, LEAST_GROUP, Per, Rows, Table128, UNDIVIDED};
 use crate::kernels::scales::TIES;
 pub(super) use decided::Decided;
+use decided::Parts;
 
 /// Bytes of a region of one row: they are still in the core's own cache on the second pass.
 const CACHED: usize = 256 << 10;
@@ -54,11 +56,14 @@ struct Buffers {
     flags: Vec<u8>,
     /// The numbers repeated for each element, where blocks are too short for the kernel. Allocated when first needed.
     each: Option<Box<[Numbers; 3]>>,
-    /// The largest magnitude of each block; before that, those of the columns of short blocks.
+    /// The largest magnitude of each block; before that, those of the columns of short blocks. 1 if scales are given.
     amax: Vec<u32>,
     wide: Vec<f64>,
     by: Vec<f64>,
     codes: Vec<u8>,
+    /// For division by parts: a table for each scale, and where the kernel looks it up.
+    tables: Vec<Table128>,
+    begins: Vec<u32>,
     /// Scales rounded to the dtype in which a profile divides, where that has 16 bits.
     kept: Vec<u8>,
     /// Quotients on their way to [`Decided::then`]. Allocated when first needed.
@@ -76,10 +81,12 @@ impl Buffers {
             zeros: zeros(0.0, n + BLOCK, has_zeros)?,
             flags: zeros(0, n, true)?,
             each: None,
-            amax: zeros(0, SCALES, is_found)?,
+            amax: zeros(u32::from(!is_found), SCALES, is_found || divide.parts().is_some())?,
             wide: zeros(0.0, n, is_found)?,
             by: zeros(0.0, n, is_found)?,
             codes: zeros(0, 4 * n, true)?,
+            tables: zeros(Table128::ZEROS, n, divide.parts().is_some_and(|parts| !parts.are_powers))?,
+            begins: zeros(0, n + BLOCK, divide.parts().is_some())?,
             quotients: None,
         })
     }
@@ -90,6 +97,8 @@ impl Buffers {
 struct Division {
     how: How,
     flags: u8,
+    /// By the kernel of [`Divide::parts`].
+    by_parts: bool,
     /// As in [`Factors`]: how far ahead to prefetch.
     next: isize,
 }
@@ -192,6 +201,24 @@ impl<'a> Divide<'a> {
         }
     }
 
+    /// The kernel that divides by parts, if it is faster for this shape. (Segments have no number for each element then.)
+    fn parts(&self) -> Option<&'a Parts> {
+        let grid = self.job.grid;
+        // A table of its own for each scale pays only if scales cover whole blocks of the kernel.
+        let block = grid.block();
+        let is_whole = |least| block >= grid.width() || block.is_power_of_two() && block >= least;
+        let pays = is_whole(BLOCK) && grid.count / grid.scales.max(1) >= TABLED;
+        let parts = self.decided.parts.as_ref()?;
+        let can = if parts.are_powers { is_whole(2 * LEAST_GROUP) } else { pays };
+        can.then_some(parts)
+    }
+
+    /// How many scales a region may have.
+    fn most(&self) -> usize {
+        let most = if self.parts().is_some_and(|parts| !parts.are_powers) { TABLES } else { SCALES };
+        self.job.grid.scales.min(most)
+    }
+
     /// Finds the scales of a piece and casts it. `dst` begins where the piece does.
     pub(super) fn found(
         &self,
@@ -200,7 +227,7 @@ impl<'a> Divide<'a> {
         sink: &mut Sink<'_>,
     ) -> Result<(), Error> {
         let grid = self.job.grid;
-        let all = grid.scales.min(SCALES);
+        let all = self.most();
         let (mut buffers, mut room) = (Buffers::new(all, self, true, false)?, None);
         // As many columns as stay in a cache; but all of them if that would leave so few bytes of each row that memory is read slowly.
         let most = |rows: usize| {
@@ -261,7 +288,7 @@ impl<'a> Divide<'a> {
         }
         sink.set_all(*scale, groups, &buffers.codes);
         let codes = take(&mut buffers.codes);
-        let division = Division { next: self.next(region), ..self.numbers(&codes, groups, true, buffers) };
+        let division = Division { next: self.next(region), ..self.division(&codes, groups, true, buffers) };
         let code = |known: usize| sink.scales().of_native(&codes, known);
         let amax = take(&mut buffers.amax);
         let done = self.cast(region, division, elements, dst, buffers, room, &|number| {
@@ -349,7 +376,7 @@ impl<'a> Divide<'a> {
     fn segment(
         &self,
         segment: &Segment,
-        Division { how, next, .. }: Division,
+        Division { how, next, by_parts, .. }: Division,
         known: usize,
         rows: &Rows,
         base: usize,
@@ -357,7 +384,7 @@ impl<'a> Divide<'a> {
         buffers: &mut Buffers,
     ) -> Result<(), Error> {
         let job = self.job;
-        let Buffers { scales, inverses, zeros, each, quotients, .. } = buffers;
+        let Buffers { scales, inverses, zeros, each, tables, begins, quotients, .. } = buffers;
         let mut arrays =
             [&scales[known..], &inverses[known..], if zeros.is_empty() { &[] } else { &zeros[known..] }];
         let block = job.grid.block();
@@ -378,11 +405,19 @@ impl<'a> Divide<'a> {
             next,
             ..Factors::NONE
         };
-        let (kernel, at) = (&self.decided.kernel, job.write.at(segment.first) - job.write.at(base));
+        let at = job.write.at(segment.first) - job.write.at(base);
         let src = &self.bytes[(segment.first - self.first) * self.width..];
+        let (mut kernel, mut then, mut factors) = (&self.decided.kernel, &self.decided.then, factors);
+        if let Some(parts) = self.parts().filter(|_| by_parts) {
+            let tables = if parts.are_powers { slice::from_ref(&UNDIVIDED) } else { &tables[known..] };
+            let how = if parts.are_powers { How::Near } else { How::Odd };
+            let (per, others, deltas) = (segment.per, self.decided.others, &begins[known..]);
+            factors = Factors { per, how, others, tables, deltas, next, ..Factors::NONE };
+            (kernel, then) = (&parts.kernel, &None);
+        }
         for Call { first, rows: some, n } in calls {
             let (src, at) = (&src[first * rows.src..], at + first * rows.dst);
-            let Some(then) = &self.decided.then else {
+            let Some(then) = then else {
                 let here = dst.part(at..at + (some.count - 1) * some.dst + job.write.size(n));
                 kernel.run(src, here, n, &some, &factors, false);
                 continue;
@@ -429,13 +464,13 @@ impl<'a> Divide<'a> {
     ) -> Result<(), Error> {
         let grid = self.job.grid;
         let has_zeros = given.zero_points.is_some();
-        let most = grid.scales.min(SCALES);
+        let most = self.most();
         let (mut buffers, mut room) = (Buffers::new(most, self, false, has_zeros)?, None);
         Region::each(grid, &elements, &|_| most, &mut |region| {
             let (scale, groups) = (region.scale, region.groups(grid));
             let mut codes = take(&mut buffers.codes);
             let bytes = given.scales.native(given.bytes, scale..scale + groups, &mut codes);
-            let division = self.numbers(bytes, groups, false, &mut buffers);
+            let division = self.division(bytes, groups, false, &mut buffers);
             buffers.codes = codes;
             if let Some(to_f32) = &self.decided.zeros {
                 given.zeros(to_f32, scale..scale + groups, &mut buffers.zeros)?;

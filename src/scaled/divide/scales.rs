@@ -1,6 +1,7 @@
 //! From the largest magnitudes of blocks to the codes of their scales, and from those to the numbers that the kernels divide
 //! by, or multiply with.
 
+use super::decided::Parts;
 use super::{Buffers, Divide, Division};
 use crate::formats::dtype::DType;
 use crate::kernels::memory::bytes_of;
@@ -265,13 +266,7 @@ impl Divide<'_> {
     }
 
     /// Decodes the scales, computes what to divide by or multiply with, and flags each scale for which the kernel would be wrong.
-    pub(super) fn numbers(
-        &self,
-        codes: &[u8],
-        groups: usize,
-        is_found: bool,
-        buffers: &mut Buffers,
-    ) -> Division {
+    fn numbers(&self, codes: &[u8], groups: usize, is_found: bool, buffers: &mut Buffers) -> Division {
         let how = self.decided.how;
         let bytes = &codes[..groups * self.job.quantize.scale.bits() as usize / 8];
         let scales = &mut buffers.scales[..groups];
@@ -294,7 +289,7 @@ impl Divide<'_> {
                     wrong |= WRONG;
                 }
             }
-            return Division { how, flags: if is_done { wrong } else { WRONG }, next: 0 };
+            return Division { how, flags: if is_done { wrong } else { WRONG }, by_parts: false, next: 0 };
         }
         if self.g != 1.0 {
             scales::with_tensor(self.isa, Factor::times(self.g), scales);
@@ -327,19 +322,74 @@ impl Divide<'_> {
         let elements = grid.count / grid.scales.max(1);
         // To choose an inverse takes as long as to cast some ten elements for each tie of the target.
         let pays = |near: &Near| {
-            how == How::Odd && grid.block() >= LEAST_GROUP && elements / 16 >= near.most as usize
+            how == How::Odd
+                && grid.block() >= LEAST_GROUP
+                && elements / 16 >= near.most as usize
+                && self.parts().is_none()
         };
         if let Some(near) = self.near().filter(pays) {
             let left = scales::inverses(self.isa, scales, self.factor, inverses, Some(near), flags);
             // Blocks that are cast again cost their elements and a call of the kernel each, which is worth hundreds of elements.
             if left * (4 + 1024 / elements) <= groups {
                 let flags = if left == 0 { wrong } else { wrong | TIES };
-                return Division { how: How::Near, flags, next: 0 };
+                return Division { how: How::Near, flags, by_parts: false, next: 0 };
             }
             flags.iter_mut().for_each(|flags| *flags &= WRONG);
         }
         scales::inverses(self.isa, &scales[..groups], self.factor, inverses, None, &mut []);
-        Division { how, flags: wrong, next: 0 }
+        Division { how, flags: wrong, by_parts: false, next: 0 }
+    }
+
+    /// Decodes the scales, and computes what the kernel needs that divides by them.
+    pub(super) fn division(
+        &self,
+        codes: &[u8],
+        groups: usize,
+        is_found: bool,
+        buffers: &mut Buffers,
+    ) -> Division {
+        let Some(parts) = self.parts() else { return self.numbers(codes, groups, is_found, buffers) };
+        if parts.are_powers {
+            let by_parts = self.exponents(parts, &codes[..groups], is_found, buffers);
+            let exact = Division { how: How::Near, flags: 0, by_parts, next: 0 };
+            return if by_parts { exact } else { self.numbers(codes, groups, is_found, buffers) };
+        }
+        let division = self.numbers(codes, groups, is_found, buffers);
+        let Buffers { scales, inverses, flags, tables, begins, .. } = buffers;
+        let factors = Factors {
+            how: division.how,
+            others: self.decided.others,
+            tensor: self.factor,
+            scales,
+            inverses,
+            ..Factors::NONE
+        };
+        parts.fill(&factors, &mut tables[..groups], &mut begins[..groups]);
+        let mut by_parts = true;
+        for (begin, flags) in begins.iter_mut().zip(&flags[..groups]) {
+            // (What the reference casts again may become anything.)
+            let found = parts.begins(*begin).or((flags & WRONG != 0).then_some(0));
+            by_parts &= found.is_some();
+            *begin = found.unwrap_or(0);
+        }
+        Division { by_parts, ..division }
+    }
+
+    /// Where the kernel that divides by parts looks up what is divided by powers of two. False if it cannot divide by one of them.
+    fn exponents(&self, parts: &Parts, codes: &[u8], is_found: bool, buffers: &mut Buffers) -> bool {
+        let Buffers { amax, begins, .. } = buffers;
+        // This profile writes +0 for all of a block of zeros.
+        if is_found && self.job.quantize.steps == Steps::ComfyMxfp8 || self.inverse.is_some() {
+            return false;
+        }
+        let mut is_right = true;
+        // (Zeros are zeros under any scale. Where scales are given, no magnitude is 0: it is not known.)
+        for ((begin, &code), &amax) in begins.iter_mut().zip(codes).zip(&*amax) {
+            let found = parts.begins(254_u32.wrapping_sub(code.into()));
+            is_right &= found.is_some() | (amax == 0);
+            *begin = found.unwrap_or(0);
+        }
+        is_right
     }
 
     /// How many ties the target has, and how many significant bits the data. None for float32, which has so many numbers that some

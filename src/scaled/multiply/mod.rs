@@ -17,7 +17,7 @@ use core::slice;
 use super::engine::{Dequantizing, Room, ToFloats};
 use super::error::Error;
 use super::memory::{array, once};
-use super::numbers::{NO_NUMBERS, Numbers, SCALES, expand, zeros};
+use super::numbers::{NO_NUMBERS, Numbers, SCALES, TABLED, TABLES, expand, zeros};
 use super::rule::Product;
 use super::scaling::TensorScale;
 use super::segment::{Call, Region, Segment};
@@ -29,10 +29,6 @@ use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 pub(super) use decided::{Decided, product_bits};
 use decided::{MayTie, Tabling};
 
-/// Tables in use at a time: they stay in L1.
-const TABLES: usize = 64;
-/// If a scale has at least so many elements, a table of 128 products for it pays.
-const TABLED: usize = 1024;
 /// The same for a table of 16 products, on AVX-512, where the alternative computes the products of all codes in registers.
 const SIXTEEN: usize = 512;
 /// Tables filled at a time, and the room that takes: codes of up to a byte, and products of two.
