@@ -153,13 +153,14 @@ fn the_installed_library_looks_at_the_machine() {
 }
 
 /// Every example, its compiler, and what it should print.
-const EXAMPLES: [(&str, &[&str], &str); 9] = [
+const EXAMPLES: [(&str, &[&str], &str); 10] = [
     ("cast.c", &["cc", "-std=c99"], "-0.3 -> 0xaa -> -0.3125"),
     ("promote.c", &["cc", "-std=c99"], "torch       int8 + bfloat16 = bfloat16, and safe"),
     ("checked.c", &["cc", "-std=c99"], "1 above, 1 below, 1 NaN, 2 rounded\nthe first is element 2: 300\n"),
     ("checked.cc", &["c++", "-std=c++17"], "element 2, 65536, does not fit in uint16"),
     ("parallel.c", &["cc", "-std=c99"], "4000000 elements, 0 wrong\nstopped: the progress callback"),
     ("parallel.cc", &["c++", "-std=c++17"], "3000000 elements on 3 threads, 0 wrong"),
+    ("vectors.cc", &["c++", "-std=c++17"], "| -0.3125 448 | 94 77\n1 above, 2 rounded\n"),
     ("scaled.c", &["cc", "-std=c99"], "NVFP4: 4 x 4 scales of float8_e4m3fn, a factor of "),
     ("strided.c", &["cc", "-std=c99"], "20 10 0\n21 11 1\n22 12 2\n23 13 3\n"),
     ("in_place.c", &["cc", "-std=c99"], "1000 floats in place, 0 of 257 wrong\n2 bytes for a float: "),
@@ -187,6 +188,24 @@ fn programs_link_the_static_library_and_run() {
     let include = format!("-I{}", prefix.join("include").display());
     let library = prefix.join("lib/liblanecast.a").display().to_string();
     examples_run("static", &[include, library, "-lpthread".into(), "-ldl".into(), "-lm".into()]);
+}
+
+/// What lanecast.hpp promises, where std::span is there and where it is not.
+#[test]
+#[ignore = "builds the library that is installed"]
+fn ranges_of_cpp_are_cast() {
+    let (program, prefix) = (scratch("vectors"), installed());
+    for standard in ["-std=c++17", "-std=c++20"] {
+        run(Command::new("c++")
+            .args([standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"])
+            .arg(&program)
+            .arg(root().join("tests/vectors.cc"))
+            .arg(format!("-I{}", prefix.join("include").display()))
+            .arg(format!("-L{}", prefix.join("lib").display()))
+            .arg("-llanecast"));
+        let text = run(Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+        assert_eq!(text, "all is as lanecast.hpp says\n", "{standard}");
+    }
 }
 
 /// A program that needs no shared library at all, by the flags that pkg-config has for that.

@@ -1,0 +1,48 @@
+// Casts between vectors from C++: to float8 and back, to packed float4, and refused where a value would be lost.
+//
+//   cargo build --release -p lanecast-capi
+//   c++ -std=c++17 -Icapi/include capi/examples/vectors.cc target/release/liblanecast.a -lpthread -ldl -lm -o vectors
+#include <array>
+#include <cstdint>
+#include <iostream>
+#include <vector>
+
+#include "lanecast.hpp"
+
+int main()
+{
+    const std::vector<float> x{-0.3f, 1.75f, 300.0f, 65536.0f};
+
+    // Types that C++ has: to<T> makes a vector, cast fills one.
+    for (int i : lanecast::to<std::int32_t>(x))
+        std::cout << i << ' ';
+
+    // Types that it does not have: bytes as float8, 16 bits as bfloat16, 4 bits each as float4.
+    std::vector<std::uint8_t> codes(x.size());
+    lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, codes));
+    std::array<float, 4> back{};
+    lanecast::cast(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, codes), back);
+    std::array<std::uint8_t, 2> packed{};
+    lanecast::options high;
+    high.dst_packing = LANECAST_PACKING_HIGH_FIRST;
+    lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT4_E2M1FN, packed), high);
+    std::cout << "| " << back[0] << ' ' << back[3] << " | " << std::hex << int{packed[0]} << ' ' << int{packed[1]}
+              << std::dec << '\n';
+
+    // What would be lost: said, or refused.
+    std::vector<std::uint16_t> shorts(x.size());
+    const lanecast_report report = lanecast::cast_checked(x, shorts);
+    std::cout << report.above << " above, " << report.inexact << " rounded\n";
+    try {
+        lanecast::try_cast(x, shorts);
+    } catch (const lanecast::lossy &error) {
+        std::cout << error.what() << '\n';
+    }
+    try {
+        lanecast::cast(x, packed);
+    } catch (const std::invalid_argument &error) {
+        std::cout << error.what() << '\n';
+        return 0;
+    }
+    return 1;
+}

@@ -1,0 +1,250 @@
+/* lanecast for C++17: casts between vectors, arrays and spans. Everything else is in lanecast.h, and lanecast::require makes
+ * exceptions of its statuses.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0 */
+
+#ifndef LANECAST_HPP
+#define LANECAST_HPP
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+#if defined(__STDCPP_FLOAT16_T__) || defined(__STDCPP_BFLOAT16_T__)
+#include <stdfloat>
+#endif
+
+#include "lanecast.h"
+
+namespace lanecast {
+
+/* What a function of lanecast.h could not do, in its words. */
+class error : public std::runtime_error {
+public:
+    explicit error(lanecast_status status) : std::runtime_error(lanecast_error_message()), status_(status) {}
+
+    /* LANECAST_ERR_... */
+    lanecast_status status() const noexcept { return status_; }
+
+protected:
+    error(lanecast_status status, const std::string &what) : std::runtime_error(what), status_(status) {}
+
+private:
+    lanecast_status status_;
+};
+
+/* A cast that was refused because elements would be lost. */
+class lossy : public error {
+public:
+    explicit lossy(const lanecast_report &report)
+        : error(LANECAST_ERR_LOSSY, "the cast loses element " + std::to_string(report.first) + " first, of " +
+                                        std::to_string(report.elements)),
+          report_(report)
+    {
+    }
+
+    const lanecast_report &report() const noexcept { return report_; }
+
+private:
+    lanecast_report report_;
+};
+
+/* Throws an error unless a status is LANECAST_OK. */
+inline void require(lanecast_status status)
+{
+    if (status != LANECAST_OK)
+        throw error(status);
+}
+
+/* lanecast_options with their defaults. */
+struct options : lanecast_options {
+    options() { require(lanecast_options_init(this)); }
+};
+
+namespace detail {
+
+template <typename T> constexpr bool is_integer = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+
+template <typename T> constexpr lanecast_dtype integer_dtype()
+{
+    constexpr lanecast_dtype dtypes[2][4] = {
+        {LANECAST_DTYPE_UINT8, LANECAST_DTYPE_UINT16, LANECAST_DTYPE_UINT32, LANECAST_DTYPE_UINT64},
+        {LANECAST_DTYPE_INT8, LANECAST_DTYPE_INT16, LANECAST_DTYPE_INT32, LANECAST_DTYPE_INT64},
+    };
+    static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8, "an integer of up to 64 bits");
+    return dtypes[std::is_signed_v<T>][sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3];
+}
+
+} // namespace detail
+
+/* The dtype of a type: of bool, of integers by size and sign, of float, double and std::complex of both; where there are such
+ * types, of std::float16_t and std::bfloat16_t. What has no type is said by lanecast::as. */
+template <typename T, typename = void> struct dtype_of;
+template <typename T> struct dtype_of<T, std::enable_if_t<detail::is_integer<T>>> {
+    static constexpr lanecast_dtype value = detail::integer_dtype<T>();
+};
+template <> struct dtype_of<bool> {
+    static_assert(sizeof(bool) == 1, "a bool of 8 bits");
+    static constexpr lanecast_dtype value = LANECAST_DTYPE_BOOL;
+};
+template <> struct dtype_of<float> { static constexpr lanecast_dtype value = LANECAST_DTYPE_FLOAT32; };
+template <> struct dtype_of<double> { static constexpr lanecast_dtype value = LANECAST_DTYPE_FLOAT64; };
+template <> struct dtype_of<std::complex<float>> { static constexpr lanecast_dtype value = LANECAST_DTYPE_COMPLEX64; };
+template <> struct dtype_of<std::complex<double>> { static constexpr lanecast_dtype value = LANECAST_DTYPE_COMPLEX128; };
+#ifdef __STDCPP_FLOAT16_T__
+template <> struct dtype_of<std::float16_t> { static constexpr lanecast_dtype value = LANECAST_DTYPE_FLOAT16; };
+#endif
+#ifdef __STDCPP_BFLOAT16_T__
+template <> struct dtype_of<std::bfloat16_t> { static constexpr lanecast_dtype value = LANECAST_DTYPE_BFLOAT16; };
+#endif
+
+template <typename T> constexpr lanecast_dtype dtype_v = dtype_of<std::remove_cv_t<T>>::value;
+
+/* Elements of a dtype in memory: `Void` is const void, or void where they may be written. */
+template <typename Void> struct elements {
+    lanecast_dtype dtype;
+    Void *data;
+    /* Of the memory. */
+    std::size_t bytes;
+    std::size_t count;
+};
+
+namespace detail {
+
+template <typename Range> using element = std::remove_pointer_t<decltype(std::data(std::declval<Range &>()))>;
+template <typename Range> using void_of = std::conditional_t<std::is_const_v<element<Range>>, const void, void>;
+
+template <typename T> struct is_elements : std::false_type {};
+template <typename Void> struct is_elements<elements<Void>> : std::true_type {};
+
+/* A range as elements of the dtype of its type; elements as they are. */
+template <typename Range> auto of(Range &range)
+{
+    if constexpr (is_elements<std::remove_const_t<Range>>::value)
+        return range;
+    else {
+        const std::size_t count = std::size(range);
+        return elements<void_of<Range>>{dtype_v<element<Range>>, std::data(range), count * sizeof(element<Range>), count};
+    }
+}
+
+/* How many elements of a dtype fit into some bytes. */
+inline std::size_t fitting(lanecast_dtype dtype, std::size_t bytes, std::uint8_t packing)
+{
+    const std::size_t bits = lanecast_dtype_bits(dtype);
+    if (bits == 0)
+        /* There is no such dtype, and the library says so. */
+        require(lanecast_cast(dtype, nullptr, dtype, nullptr, 0, nullptr));
+    if (bits >= 8)
+        return bytes / (bits / 8);
+    if (packing == LANECAST_PACKING_ONE_PER_BYTE)
+        return bytes;
+    return bytes / bits * 8 + bytes % bits * 8 / bits;
+}
+
+/* An error unless elements have room. */
+inline void check(const char *which, lanecast_dtype dtype, std::size_t bytes, std::size_t count, std::uint8_t packing)
+{
+    const std::size_t fits = fitting(dtype, bytes, packing);
+    if (count > fits)
+        throw std::invalid_argument("lanecast: the " + std::string(which) + " has room for " + std::to_string(fits) +
+                                    " elements of " + lanecast_dtype_name(dtype) + ", not " + std::to_string(count));
+}
+
+/* How many elements there are on both sides. */
+template <typename Source, typename Destination>
+std::size_t count(const Source &src, const Destination &dst, const lanecast_options &how)
+{
+    static_assert(std::is_same_v<decltype(dst.data), void *>, "the destination must not be const");
+    if (src.count != dst.count)
+        throw std::invalid_argument("lanecast: " + std::to_string(src.count) + " elements to " +
+                                    std::to_string(dst.count));
+    check("source", src.dtype, src.bytes, src.count, how.src_packing);
+    check("destination", dst.dtype, dst.bytes, dst.count, how.dst_packing);
+    return src.count;
+}
+
+} // namespace detail
+
+/* Memory as `count` elements of a dtype, such as 16-bit integers that are bfloat16: lanecast::as(LANECAST_DTYPE_BFLOAT16, words).
+ * Packed elements fill bytes from the low bits on, or as the options of the cast say. */
+template <typename Range> auto as(lanecast_dtype dtype, Range &&range, std::size_t count)
+{
+    const std::size_t bytes = std::size(range) * sizeof(detail::element<Range>);
+    return elements<detail::void_of<Range>>{dtype, std::data(range), bytes, count};
+}
+
+/* The same of all that is in there, packed if they have fewer than 8 bits. */
+template <typename Range> auto as(lanecast_dtype dtype, Range &&range)
+{
+    const std::size_t bytes = std::size(range) * sizeof(detail::element<Range>);
+    return as(dtype, std::forward<Range>(range), detail::fitting(dtype, bytes, LANECAST_PACKING_LOW_FIRST));
+}
+
+/* Casts elements. Both sides are a std::vector, std::array, std::span, array, or what lanecast::as makes of one. */
+template <typename From, typename To>
+void cast(const From &from, To &&to, const lanecast_options &how = options())
+{
+    const auto src = detail::of(from);
+    const auto dst = detail::of(to);
+    const std::size_t n = detail::count(src, dst, how);
+    require(lanecast_cast(src.dtype, src.data, dst.dtype, dst.data, n, &how));
+}
+
+/* The same on so many threads; 0 for a pool of as many as there are cores. */
+template <typename From, typename To>
+void cast_parallel(const From &from, To &&to, std::uint32_t threads = 0, const lanecast_options &how = options())
+{
+    const auto src = detail::of(from);
+    const auto dst = detail::of(to);
+    const std::size_t n = detail::count(src, dst, how);
+    require(lanecast_cast_parallel(src.dtype, src.data, dst.dtype, dst.data, n, &how, threads));
+}
+
+/* Casts, and says what that loses. */
+template <typename From, typename To>
+lanecast_report cast_checked(const From &from, To &&to, const lanecast_options &how = options())
+{
+    const auto src = detail::of(from);
+    const auto dst = detail::of(to);
+    const std::size_t n = detail::count(src, dst, how);
+    lanecast_report report;
+    const lanecast_status status =
+        lanecast_cast_checked(src.dtype, src.data, dst.dtype, dst.data, n, &how, &report, nullptr);
+    if (status != LANECAST_ERR_LOSSY)
+        require(status);
+    return report;
+}
+
+/* Casts, unless that loses an element: then it throws lanecast::lossy, and nothing is written. Rounding is no loss. */
+template <typename From, typename To>
+void try_cast(const From &from, To &&to, const lanecast_options &how = options())
+{
+    const auto src = detail::of(from);
+    const auto dst = detail::of(to);
+    const std::size_t n = detail::count(src, dst, how);
+    lanecast_report report;
+    const lanecast_status status = lanecast_check(src.dtype, src.data, dst.dtype, n, &how, &report);
+    if (status == LANECAST_ERR_LOSSY)
+        throw lossy(report);
+    require(status);
+    require(lanecast_cast(src.dtype, src.data, dst.dtype, dst.data, n, &how));
+}
+
+/* A vector of what elements become: lanecast::to<float>(bytes). */
+template <typename To, typename From> std::vector<To> to(const From &from, const lanecast_options &how = options())
+{
+    static_assert(!std::is_same_v<To, bool>, "std::vector<bool> has no elements in memory");
+    std::vector<To> result(detail::of(from).count);
+    cast(from, result, how);
+    return result;
+}
+
+} // namespace lanecast
+
+#endif /* LANECAST_HPP */

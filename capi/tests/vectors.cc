@@ -1,0 +1,118 @@
+// What lanecast.hpp promises, tried out. Prints the first line that is not so, and fails.
+#include <array>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <vector>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
+
+#include "lanecast.hpp"
+
+#define CHECK(what)                                                                                                    \
+    do {                                                                                                               \
+        if (!(what)) {                                                                                                 \
+            std::printf("line %d: %s\n", __LINE__, #what);                                                            \
+            std::exit(1);                                                                                              \
+        }                                                                                                              \
+    } while (false)
+
+template <typename Error, typename Call> static std::string message(Call call)
+{
+    try {
+        call();
+    } catch (const Error &error) {
+        return error.what();
+    }
+    return "no such error";
+}
+
+static_assert(lanecast::dtype_v<bool> == LANECAST_DTYPE_BOOL);
+static_assert(lanecast::dtype_v<signed char> == LANECAST_DTYPE_INT8);
+static_assert(lanecast::dtype_v<const unsigned long long> == LANECAST_DTYPE_UINT64);
+static_assert(lanecast::dtype_v<std::complex<double>> == LANECAST_DTYPE_COMPLEX128);
+#ifdef __STDCPP_BFLOAT16_T__
+static_assert(lanecast::dtype_v<std::bfloat16_t> == LANECAST_DTYPE_BFLOAT16);
+#endif
+
+int main()
+{
+    // Every kind of range on either side.
+    const std::vector<double> x{1.5, -2.0, 300.0};
+    int shorts[3];
+    lanecast::cast(x, shorts);
+    CHECK(shorts[0] == 1 && shorts[1] == -2 && shorts[2] == 300);
+    std::array<std::complex<float>, 3> z{};
+    lanecast::cast(shorts, z);
+    CHECK(z[2] == std::complex<float>(300.0f, 0.0f));
+    const bool flags[]{true, false};
+    CHECK((lanecast::to<float>(flags) == std::vector<float>{1.0f, 0.0f}));
+    CHECK((lanecast::to<std::int64_t>(std::initializer_list<float>{-1.9f}) == std::vector<std::int64_t>{-1}));
+    CHECK(lanecast::to<double>(std::vector<float>()).empty());
+#if __cplusplus >= 202002L
+    const std::span<int> some = std::span<int>(shorts).subspan(1);
+    CHECK((lanecast::to<float>(some) == std::vector<float>{-2.0f, 300.0f}));
+    lanecast::cast(std::array<float, 2>{7.0f, 8.0f}, some);
+    CHECK(shorts[0] == 1 && shorts[1] == 7 && shorts[2] == 8);
+#endif
+
+    // Dtypes that have no type, packed ones and parts of a byte.
+    std::vector<std::uint16_t> words(3);
+    lanecast::cast(x, lanecast::as(LANECAST_DTYPE_BFLOAT16, words));
+    CHECK(words[0] == 0x3FC0 && (lanecast::to<double>(lanecast::as(LANECAST_DTYPE_BFLOAT16, words)) == x));
+    std::array<std::uint8_t, 2> packed{0xFF, 0xFF};
+    lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT4_E2M1FN, packed, 3));
+    CHECK(packed[0] == 0xC3 && packed[1] == 0x07);
+    lanecast::options each;
+    each.dst_packing = LANECAST_PACKING_ONE_PER_BYTE;
+    std::array<std::uint8_t, 3> bytes{};
+    lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT4_E2M1FN, bytes, 3), each);
+    CHECK(bytes[0] == 0x3 && bytes[1] == 0xC && bytes[2] == 0x7);
+    CHECK(lanecast::as(LANECAST_DTYPE_FLOAT6_E2M3FN, bytes).count == 4);
+
+    // On threads, with options.
+    std::vector<float> many(300000, 2.5f);
+    std::vector<std::uint8_t> codes(many.size());
+    lanecast::options nearest;
+    nearest.int_rounding = LANECAST_ROUNDING_NEAREST_AWAY;
+    lanecast::cast_parallel(many, codes, 2, nearest);
+    CHECK(codes.front() == 3 && codes.back() == 3);
+
+    // What is lost.
+    many[7] = 256.0f;
+    lanecast_report report = lanecast::cast_checked(many, codes);
+    CHECK(report.elements == many.size() && report.above == 1 && report.first == 7 && report.inexact == many.size() - 1);
+    codes.assign(codes.size(), 9);
+    CHECK(message<lanecast::lossy>([&] { lanecast::try_cast(many, codes); }) ==
+          "the cast loses element 7 first, of 300000");
+    CHECK(codes.front() == 9 && codes.back() == 9);
+    many[7] = 0.0f;
+    lanecast::try_cast(many, codes);
+    CHECK(codes.front() == 2 && codes[7] == 0);
+
+    // Errors.
+    CHECK(message<std::invalid_argument>([&] { lanecast::cast(x, packed); }) ==
+          "lanecast: 3 elements to 2");
+    CHECK(message<std::invalid_argument>([&] { lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT32, packed, 3)); }) ==
+          "lanecast: the destination has room for 0 elements of float32, not 3");
+    CHECK(message<std::invalid_argument>(
+              [&] { lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT4_E2M1FN, packed, 3), each); }) ==
+          "lanecast: the destination has room for 2 elements of float4_e2m1fn, not 3");
+    try {
+        lanecast::as(99, packed);
+        CHECK(!"a dtype");
+    } catch (const lanecast::error &error) {
+        CHECK(error.status() == LANECAST_ERR_DTYPE && std::string(error.what()).find("99") != std::string::npos);
+    }
+    lanecast::options wrong;
+    wrong.rounding = 99;
+    CHECK(message<lanecast::error>([&] { lanecast::cast(x, shorts, wrong); }) != "no such error");
+    CHECK(message<lanecast::error>([&] { lanecast::cast(shorts, shorts); }) != "no such error");
+    std::puts("all is as lanecast.hpp says");
+}
