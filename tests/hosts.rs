@@ -828,7 +828,7 @@ mod hosts {
 
     fn stacks_of_views() {
         let (src, mut dst) = (bytes(1 << 18), vec![0; 1 << 18]);
-        let [mut strided, mut sliced, mut checked] = [Peak::NONE; 3];
+        let [mut strided, mut sliced, mut checked, mut reported] = [Peak::NONE; 4];
         for (from, to) in pairs() {
             strided.of((from, to), || views(from, to, &src, &mut dst));
             // Rows, boxes along the memory of the source and then in row-major order, and more dimensions than there usually are.
@@ -858,11 +858,16 @@ mod hosts {
                     _ = caster.try_cast_strided(&from, &mut to);
                     _ = caster.same_value_strided(&from, &mut to);
                     let _ = caster.report_strided(&from).expect("inside");
+                });
+                reported.of((from, to), || {
+                    let caster = Caster::new(from, to, &options).expect("it is available");
+                    let from = StridedView::new(&src, 0, shape, src_strides);
                     let how = Parallel::new().threads(1).chunk(1000);
                     let _ = caster.par_report_strided_with(&from, &how).expect("inside");
                 });
             }
         }
+        reported.at_most("a report on threads", STRIDED_CHECKED);
         strided.at_most("a strided cast", STRIDED);
         sliced.at_most("a strided cast in slices", STRIDED);
         checked.at_most("a checked strided cast", STRIDED_CHECKED);

@@ -83,7 +83,8 @@ template <typename T> constexpr lanecast_dtype integer_dtype()
 } // namespace detail
 
 /* The dtype of a type: of bool, of integers by size and sign, of float, double and std::complex of both; where there are such
- * types, of std::float16_t and std::bfloat16_t. What has no type is said by lanecast::as. */
+ * types, of std::float16_t and std::bfloat16_t. A specialisation tells it of another type, which has the bits of its dtype; what
+ * has no type is said by lanecast::as. */
 template <typename T, typename = void> struct dtype_of;
 template <typename T> struct dtype_of<T, std::enable_if_t<detail::is_integer<T>>> {
     static constexpr lanecast_dtype value = detail::integer_dtype<T>();

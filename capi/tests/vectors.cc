@@ -41,6 +41,14 @@ static_assert(lanecast::dtype_v<std::complex<double>> == LANECAST_DTYPE_COMPLEX1
 static_assert(lanecast::dtype_v<std::bfloat16_t> == LANECAST_DTYPE_BFLOAT16);
 #endif
 
+// A type of somebody else's.
+struct half {
+    std::uint16_t bits;
+};
+template <> struct lanecast::dtype_of<half> {
+    static constexpr lanecast_dtype value = LANECAST_DTYPE_FLOAT16;
+};
+
 int main()
 {
     // Every kind of range on either side.
@@ -66,6 +74,7 @@ int main()
     std::vector<std::uint16_t> words(3);
     lanecast::cast(x, lanecast::as(LANECAST_DTYPE_BFLOAT16, words));
     CHECK(words[0] == 0x3FC0 && (lanecast::to<double>(lanecast::as(LANECAST_DTYPE_BFLOAT16, words)) == x));
+    CHECK(lanecast::to<half>(x)[1].bits == 0xC000);
     std::array<std::uint8_t, 2> packed{0xFF, 0xFF};
     lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT4_E2M1FN, packed, 3));
     CHECK(packed[0] == 0xC3 && packed[1] == 0x07);

@@ -147,9 +147,9 @@ impl Caster {
         let look = |i| {
             let (first, extent) = slices.place(i);
             let number = |element| slices.number(first, extent, element);
-            let (mut shape, strides) = (slices.shape, slices.strides);
+            let mut shape = slices.shape;
             shape[slices.along] = extent;
-            let part = src.part(slices.way(first), &shape[..slices.dims], &strides[..slices.dims]);
+            let part = src.part(slices.way(first), &shape[..slices.dims], &slices.strides[..slices.dims]);
             match self.at(number(0)).look_through(&part, slices.elements(i), None) {
                 Ok(report) => {
                     found.lock().0.merge(report, &number);
@@ -196,11 +196,13 @@ impl Caster {
         if elements == 0 || check.finds_nothing() {
             return Ok(CastReport { elements, ..CastReport::default() });
         }
-        // Along the memory of the source.
-        let mut boxes = self.boxes(src, self.route().is_stochastic);
-        let found = self.look_at(src, &mut boxes, &check, marks(), &|_| false);
+        // Along the memory of the source. (Boxes are large: those of both looks have the same place on the stack.)
+        let (found, are_ordered) = {
+            let mut boxes = self.boxes(src, self.route().is_stochastic);
+            (self.look_at(src, &mut boxes, &check, marks(), &|_| false), boxes.are_ordered())
+        };
         let is_settled = match &found {
-            _ if boxes.are_ordered() => true,
+            _ if are_ordered => true,
             Ok(found) => found.first.is_none() && found.first_inexact.is_none(),
             Err(error) => !matches!(error, Error::Lossy(_)),
         };
