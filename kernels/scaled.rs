@@ -258,7 +258,8 @@ impl ScaledKernel {
         })
     }
 
-    /// The kernel that divides bfloat16s by parts; the exponent from which on it looks up what is divided by 1, and how many follow. None if there is none for these dtypes and layouts.
+    /// The kernel that divides bfloat16s by parts; the exponent from which on it looks up what is divided by 1, and how many follow. None
+    /// if there is none for these dtypes and layouts.
     pub(crate) fn parts(isa: Present, to: DType, options: &CastOptions) -> Option<(Self, [u8; 2])> {
         let route = route(DType::BF16, to, &options.rounding(Rounding::NearestEven));
         if route.src.swapped || route.dst.swapped {

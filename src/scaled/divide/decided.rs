@@ -116,16 +116,16 @@ impl Decided {
     }
 }
 
-/// Division of bfloat16s by look-ups of what their mantissas become.
+/// Division of bfloat16s, exponents and mantissas apart: the head of `Parts` in kernels/codec/scaled.rs says how.
 #[derive(Clone, Copy)]
 pub(in crate::scaled) struct Parts {
     pub(super) kernel: ScaledKernel,
     /// The kernel that divides the mantissas.
     maker: ScaledKernel,
-    /// The exponent from which on the first one looks up what is divided by 1, and how many follow.
+    /// The exponent from which on the kernel looks up what is divided by 1, and how many follow.
     first: u8,
     most: u8,
-    /// The exponents as the kernel reads them: a factor that repeats one, and what is added to that.
+    /// Such an exponent as the kernel reads it: a factor that repeats it, and what is added to that.
     repeats: u32,
     plus: u32,
     /// Scales are powers of two, which have one table. If not, each has its own.
@@ -161,7 +161,7 @@ impl Parts {
         }
         let (kernel, [first, most]) = ScaledKernel::parts(isa, to, options)?;
         let maker = ScaledKernel::quotient(isa, from, DType::F32, plain)?;
-        // (The high bytes of doubled words; and numbers that become 0 have no key, but a code.)
+        // (By tables of keys it is the high byte of a doubled word, and that of the first key: what becomes 0 has none.)
         let (repeats, plus) = if is_byte { (0x0101_0101, 0) } else { (0x0100_0100, 0x0100_0100) };
         Some(Self { kernel, maker, first, most, repeats, plus, are_powers })
     }

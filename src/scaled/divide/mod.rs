@@ -61,7 +61,7 @@ struct Buffers {
     wide: Vec<f64>,
     by: Vec<f64>,
     codes: Vec<u8>,
-    /// For division by parts: a table for each scale, and where the kernel looks it up.
+    /// For division by parts: a table for each scale, and from which exponent on the kernel looks up what is divided by it.
     tables: Vec<Table128>,
     begins: Vec<u32>,
     /// Scales rounded to the dtype in which a profile divides, where that has 16 bits.
