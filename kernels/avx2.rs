@@ -785,9 +785,26 @@ impl NarrowsByF16 for Avx2 {
             self.store(dst, a);
             self.store(dst.add(32), b);
         };
+        pick_from(self, tables: [*const u8; 4], src: *const u8, high: bool, dst: *mut u8) -> () = {
+            let index = self.and(self.unpack::<4>(src, high), self.splat8(0x0F));
+            let [a, b] = [tables[0].cast::<__m128i>(), tables[1].cast::<__m128i>()];
+            let low = _mm256_shuffle_epi8(_mm256_loadu2_m128i(b, a), index);
+            let high = _mm256_shuffle_epi8(_mm256_loadu2_m128i(b.add(1), a.add(1)), index);
+            let [a, b] = self.in_order(_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high));
+            self.store(dst, a);
+            self.store(dst.add(32), b);
+        };
     }
 
     ops! {
+        // (The low bytes, then the high ones.)
+        arrange(self, words: &mut [[u8; 16]; 2]) -> () = {
+            let apart = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+            let [a, b] = words.each_mut().map(|bytes| bytes.as_mut_ptr().cast());
+            let (low, high) = (_mm_shuffle_epi8(_mm_loadu_si128(a), apart), _mm_shuffle_epi8(_mm_loadu_si128(b), apart));
+            _mm_storeu_si128(a, _mm_unpacklo_epi64(low, high));
+            _mm_storeu_si128(b, _mm_unpackhi_epi64(low, high));
+        };
         add16(self, a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi16(a, b);
         f32_to_cut_f16(self, a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(
             _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(self.ps(a[1])),

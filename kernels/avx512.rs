@@ -909,6 +909,21 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByF16
                 _mm256_storeu_si256(dst.add(32 * k).cast(), _mm256_permutexvar_epi16(index, words[k / 2][k % 2]));
             }
         };
+        pick_from(self, tables: [*const u8; 4], src: *const u8, high: bool, dst: *mut u8) -> () = {
+            let shifts = _mm256_load_si256(SHIFTS4[usize::from(high)].0.as_ptr().cast());
+            let shifts = self.joined(shifts, shifts);
+            // The second half of a register looks up in the second table: by the bit above the index.
+            let (index_bits, second) = (_mm512_set1_epi16(0x0F), _mm512_maskz_set1_epi16(0xFFFF_0000, 0x10));
+            for k in 0..2 {
+                let codes = _mm512_castsi128_si512(_mm_loadu_si128(src.add(16 * k).cast()));
+                let codes = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 0, 0, 0, 1, 1, 1, 1), codes);
+                let index = self.and(_mm512_multishift_epi64_epi8(shifts, codes), index_bits);
+                let words = self.joined(
+                    _mm256_loadu_si256(tables[2 * k].cast()), _mm256_loadu_si256(tables[2 * k + 1].cast()),
+                );
+                self.store(dst.add(64 * k), _mm512_permutexvar_epi16(self.or(index, second), words));
+            }
+        };
     }
 
     ops! {
@@ -942,11 +957,6 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByWord
             _mm512_permutex2var_epi8(table[0], index, table[1]);
         row_of(self, bytes: &[[u8; 16]; 4]) -> __m512i = _mm512_loadu_si512(bytes.as_ptr().cast());
         lookup_one(self, table: __m512i, index: __m512i) -> __m512i = _mm512_permutexvar_epi8(index, table);
-        quarters8(self, bytes: [u8; 4]) -> __m512i = {
-            let quarters = constant!([i32; 16], [0, 0, 0, 0, 0x0101_0101, 0x0101_0101, 0x0101_0101, 0x0101_0101,
-                0x0202_0202, 0x0202_0202, 0x0202_0202, 0x0202_0202, 0x0303_0303, 0x0303_0303, 0x0303_0303, 0x0303_0303]);
-            _mm512_shuffle_epi8(_mm512_set1_epi32(i32::from_le_bytes(bytes)), quarters)
-        };
         halves32(self, a: u32, b: u32) -> __m512i =
             _mm512_mask_set1_epi32(_mm512_set1_epi32(a as i32), 0xFF00, b as i32);
         add_exponents16(self, a: __m512i, b: __m512i, finite: bool) -> __m512i = {

@@ -92,9 +92,15 @@ impl<'a, D> Destination<'a, D> {
     }
 }
 
+/// What any bytes are.
 #[cfg(isa = "vector")]
-impl<'a> Destination<'a, f64> {
-    /// The same memory as bytes: any of those are float64s.
+pub(crate) trait Plain {}
+#[cfg(isa = "vector")]
+impl Plain for f64 {}
+
+#[cfg(isa = "vector")]
+impl<'a, D: Plain> Destination<'a, D> {
+    /// The same memory as bytes.
     pub(crate) fn bytes(self) -> Destination<'a, u8> {
         Destination { first: self.first.cast(), len: self.size(), borrow: PhantomData }
     }

@@ -5,6 +5,7 @@ use core::ptr;
 
 use super::codec::job::Job;
 use super::layout::Apart;
+use super::memory::Plain;
 
 /// The fewest elements that may share a number.
 pub(crate) const LEAST_GROUP: usize = 16;
@@ -26,12 +27,12 @@ pub(super) struct Scale {
     pub(super) tables: *const Table128,
     /// 2^this elements have the same table.
     pub(super) tables_shift: u32,
-    /// For each 16 elements: the upper bits of the index into the table, of which the code is the lower ones.
-    pub(super) picks: *const u8,
+    /// To look up by codes of scales: where the table of each 16 elements is.
+    pub(super) places: *const Place,
     /// For each group: what is added to the words that are looked up, twice in a u32. To divide by parts: from which exponent on elements are
     /// looked up, in all bytes of the u32, or in the high ones of its words where the target has no NaN.
     pub(super) deltas: *const u32,
-    /// To look up in tables of 16 words: a table for each group.
+    /// To look up in tables of 16 words: a table for each group, or for each code of a scale.
     pub(super) sixteens: *const Table16,
     /// A group has 2^this elements, [`LEAST_GROUP`] at least; or [`Scale::EACH`], or [`Scale::ALL`].
     pub(super) shift: u32,
@@ -81,13 +82,32 @@ impl Table128 {
     pub(crate) const ZEROS: Self = Self([[0; 128]; 2]);
 }
 
-/// 16 words of 16 bits: all low bytes, then all high bytes.
+/// 16 words of 16 bits: all low bytes, then all high bytes; those of [`By::Code`] in the order of the instruction set.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(crate) struct Table16(pub(super) [[u8; 16]; 2]);
 
+impl Plain for Table16 {}
+
 impl Table16 {
     pub(crate) const ZEROS: Self = Self([[0; 16]; 2]);
+}
+
+/// Where the table of a code is, among those of all 256 codes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(u16);
+
+impl Place {
+    #[inline]
+    pub(crate) const fn of(code: u8) -> Self {
+        Self(size_of::<Table16>() as u16 * code as u16)
+    }
+
+    /// The table.
+    #[inline(always)]
+    pub(super) fn among(self, tables: *const Table16) -> *const u8 {
+        tables.cast::<u8>().wrapping_add(self.0.into())
+    }
 }
 
 /// How elements are looked up.
@@ -97,8 +117,8 @@ pub(crate) enum By {
     Scale,
     /// One table of bfloat16 for all scales; the exponent of the scale is added to that of the word.
     Exponent,
-    /// The same, but the table has a part for each mantissa of a scale.
-    Mantissa,
+    /// Each code that a scale may have, of 8 bits, has a table of 16 words, for all codes of 4 bits.
+    Code,
     /// Each scale has a table of 16 words: for all codes of 4 bits, or for mantissas of 8-bit codes, whose exponents are added.
     Sixteen,
 }
@@ -141,7 +161,7 @@ impl Scale {
         tensor: Factor::NONE,
         tables: ptr::null(),
         tables_shift: Self::ALL,
-        picks: ptr::null(),
+        places: ptr::null(),
         deltas: ptr::null(),
         sixteens: ptr::null(),
         shift: Self::EACH,

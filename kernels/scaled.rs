@@ -18,7 +18,7 @@ use crate::formats::options::{CastOptions, Rounding};
 use crate::formats::route::route;
 
 pub(crate) use super::codec::scaled::UNDIVIDED;
-pub(crate) use super::scale::{By, Factor, How, LEAST_GROUP, Others, Table16, Table128};
+pub(crate) use super::scale::{By, Factor, How, LEAST_GROUP, Others, Place, Table16, Table128};
 
 /// Arrays of factors must reach to a multiple of this many elements: whole blocks on every instruction set.
 pub(crate) const BLOCK: usize = 64;
@@ -50,7 +50,7 @@ impl Per {
             (_, Self::Element) => false,
             (By::Scale | By::Sixteen, Self::Group(group)) => group >= BLOCK,
             (By::Exponent, Self::Group(group)) => group > LEAST_GROUP,
-            (By::Mantissa, per) => per == Self::Group(LEAST_GROUP),
+            (By::Code, per) => per == Self::Group(LEAST_GROUP),
             (_, Self::All) => true,
         }
     }
@@ -81,10 +81,9 @@ pub(crate) struct Factors<'a> {
     /// To look up, in place of all these: a table for each group; or one for all, and `deltas` for each group.
     pub(crate) tables: &'a [Table128],
     pub(crate) deltas: &'a [u32],
-    /// One for each 16 elements.
-    pub(crate) picks: &'a [u8],
-    /// To look up in tables of 16 words: one for each group.
+    /// To look up in tables of 16 words: one for each group; or one for each of 256 codes, and their `places` for each 16 elements.
     pub(crate) sixteens: &'a [Table16],
+    pub(crate) places: &'a [Place],
     /// How many bytes of the source ahead to prefetch. 0 for no prefetching.
     pub(crate) next: isize,
 }
@@ -101,8 +100,8 @@ impl Factors<'_> {
         zeros: &[],
         tables: &[],
         deltas: &[],
-        picks: &[],
         sixteens: &[],
+        places: &[],
         next: 0,
     };
 }
@@ -237,6 +236,26 @@ impl ScaledKernel {
         }
     }
 
+    /// The same for those of [`By::Code`].
+    pub(crate) fn fill_coded(&self, codes: &[u8], tables: &mut [Table16], factors: &Factors<'_>) {
+        struct Each<'a>(&'a mut [Table16]);
+
+        impl<I: Simd<Narrowing: ScaledNarrowing<I>>> Task<I> for Each<'_> {
+            type Output = ();
+
+            #[inline(always)]
+            fn call(self, isa: I) {
+                I::Narrowing::arrange(isa, self.0);
+            }
+        }
+
+        let one = Rows { count: 1, src: 0, dst: 0 };
+        let n = 16 * tables.len();
+        self.run(codes, Destination::from(&mut *tables).bytes(), n, &one, factors, false);
+        let ran = on!(self.isa, isa => isa.run(Each(tables)));
+        debug_assert!(ran.is_some());
+    }
+
     /// The kernel that divides floats by scales, rounding to nearest even. None if there is none for these dtypes and layouts.
     pub(crate) fn quotient(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let route =
@@ -316,11 +335,11 @@ impl ScaledKernel {
         let numbers = |numbers: &[f32], is_used: bool| array(numbers, needed, is_used);
         assert!(self.by.is_none_or(|by| factors.per.is_by(by)));
         assert!(!self.is_by_products || factors.per != Per::Element);
-        let picks = self.by == Some(By::Mantissa);
-        let is_by_sixteen = self.by == Some(By::Sixteen);
-        let adds = picks || self.by == Some(By::Exponent) || self.is_by_parts;
-        let has_one = picks || self.by == Some(By::Exponent) || self.is_by_parts && factors.tables.len() == 1;
-        let looks_up = self.by.is_some() && !is_by_sixteen || self.is_by_parts;
+        let [is_by_exponent, is_by_sixteen, is_by_code] =
+            [By::Exponent, By::Sixteen, By::Code].map(|by| self.by == Some(by));
+        let adds = is_by_exponent || self.is_by_parts;
+        let has_one = is_by_exponent || self.is_by_parts && factors.tables.len() == 1;
+        let looks_up = self.by == Some(By::Scale) || adds;
         assert!(!self.is_by_parts || factors.per.is_by(if has_one { By::Exponent } else { By::Scale }));
         let scale = Scale {
             scales: numbers(factors.scales, self.by.is_none() && !self.is_by_parts),
@@ -330,8 +349,12 @@ impl ScaledKernel {
             tables: array(factors.tables, if has_one { 1 } else { needed }, looks_up),
             tables_shift: if has_one { Scale::ALL } else { factors.per.shift() },
             deltas: array(factors.deltas, needed, adds),
-            picks: array(factors.picks, needed, picks),
-            sixteens: array(factors.sixteens, needed, is_by_sixteen),
+            sixteens: array(
+                factors.sixteens,
+                if is_by_code { 256 } else { needed },
+                is_by_sixteen || is_by_code,
+            ),
+            places: array(factors.places, needed, is_by_code),
             shift: factors.per.shift(),
             is_alone: factors.zeros.is_empty()
                 && factors.tensor == Factor::NONE

@@ -191,32 +191,29 @@ pub(crate) fn bounded(isa: Present, scales: &[f32], bounds: &Bounds, flags: &mut
     set.unwrap_or(WRONG)
 }
 
-/// For [`By::Exponent`](super::scaled::By::Exponent) and [`By::Mantissa`](super::scaled::By::Mantissa): what each scale adds to the
-/// exponents of bfloat16, and the first three bits of its mantissa, shifted above those of a code. Flags scales as [`bounded`] does;
+/// For [`By::Exponent`](super::scaled::By::Exponent): what each scale adds to the exponents of bfloat16. Flags scales as [`bounded`] does;
 /// zero and negative ones are [`WRONG`].
 pub(crate) fn deltas(
     isa: Present,
     scales: &[f32],
     bounds: &Range<u32>,
     deltas: &mut [u32],
-    picks: &mut [u8],
     flags: &mut [u8],
 ) -> u8 {
-    struct Each<'a>(&'a [f32], &'a Range<u32>, &'a mut [u32], &'a mut [u8], &'a mut [u8]);
+    struct Each<'a>(&'a [f32], &'a Range<u32>, &'a mut [u32], &'a mut [u8]);
 
     impl<I> Task<I> for Each<'_> {
         type Output = u8;
 
         #[inline(always)]
         fn call(self, _: I) -> u8 {
-            let Self(scales, &Range { start, end }, deltas, picks, flags) = self;
+            let Self(scales, &Range { start, end }, deltas, flags) = self;
             let mut most = 0;
-            for ((scale, delta), pick) in scales.iter().zip(deltas).zip(picks) {
+            for (scale, delta) in scales.iter().zip(deltas) {
                 let bits = scale.to_bits();
                 // Shifted to where a bfloat16 has its exponent. It may be negative.
                 let word = (bits >> 23).wrapping_sub(127) << 7 & 0xFFFF;
                 *delta = word | word << 16;
-                *pick = (bits >> 16) as u8 & 0x70;
                 most = bits.wrapping_sub(start).max(most);
             }
             if most < end - start {
@@ -229,7 +226,7 @@ pub(crate) fn deltas(
         }
     }
 
-    let set = on!(isa, isa => isa.run(Each(scales, bounds, deltas, picks, flags)));
+    let set = on!(isa, isa => isa.run(Each(scales, bounds, deltas, flags)));
     set.unwrap_or(WRONG)
 }
 

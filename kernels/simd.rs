@@ -906,6 +906,14 @@ pub(crate) trait NarrowsByF16: Rows {
     /// # Safety
     /// As many of those are readable, and of lanes writable.
     unsafe fn pick_words(self, words: [Self::V; 2], src: *const u8, high: bool, dst: *mut u8);
+    /// The same of a block, each 16 elements of which have a table of their own, as [`NarrowsByF16::arrange`] makes it.
+    ///
+    /// # Safety
+    /// As above, and the tables are readable.
+    unsafe fn pick_from(self, tables: [*const u8; 4], src: *const u8, high: bool, dst: *mut u8);
+    /// Makes a table for that of 16 words: what they are, by default.
+    #[inline(always)]
+    fn arrange(self, _words: &mut [[u8; 16]; 2]) {}
     /// Lanes of `yes` where `a` is more than `limit`, unsigned.
     fn select_above16(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
     fn select_above8(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
@@ -979,8 +987,6 @@ pub(crate) trait NarrowsByWords: NarrowsByF16 {
     fn lookup_one(self, table: Self::V, index: Self::V) -> Self::V;
     /// A register of bytes in memory.
     fn row_of(self, bytes: &[[u8; 16]; 4]) -> Self::V;
-    /// Fills each quarter of the register with one of four bytes.
-    fn quarters8(self, bytes: [u8; 4]) -> Self::V;
     /// Fills each half of the register with one of two words.
     fn halves32(self, a: u32, b: u32) -> Self::V;
     /// Adds lanes of 16 bits where `a` is a bfloat16 other than 0; and unless `finite`, other than Inf and NaN, too.

@@ -147,7 +147,7 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
                         C::From::ask(isa, scale, from);
                         let block = <C::From as Source>::Width::load(isa, from, src_high);
                         let made = C::block(isa, &setup, Input { block, looks });
-                        C::write(isa, made, from, to, [src_high, dst_high]);
+                        C::write(isa, &looks, made, from, to, [src_high, dst_high]);
                         from = from.add(const { bytes(I::BYTES, bits::<C::From>()) });
                         to = to.add(const { bytes(I::BYTES, <C::To as Width>::BITS) });
                         C::From::scale::<I>(&mut looks).at += I::BYTES;

@@ -49,9 +49,16 @@ pub(super) trait Codec<I: Simd>: Sized {
     /// a byte.
     ///
     /// # Safety
-    /// A block is readable, and one is writable.
+    /// A block is readable, and one is writable. What the source looks up is right for that block.
     #[inline(always)]
-    unsafe fn write(isa: I, made: Block<I, Self::To>, _src: *const u8, dst: *mut u8, high: [bool; 2]) {
+    unsafe fn write(
+        isa: I,
+        _looks: &<Self::From as Source>::Looks<I>,
+        made: Block<I, Self::To>,
+        _src: *const u8,
+        dst: *mut u8,
+        high: [bool; 2],
+    ) {
         // SAFETY: the caller's promise.
         unsafe { Self::To::store(isa, made, dst, high[1]) };
     }

@@ -16,7 +16,7 @@ use super::narrow::{
 };
 use super::source::{AsBytes, AsF32, Bf16, F16, F32, Half, I8, Input, Source, U8, Words, bits, format};
 use super::ways::{Looking, Ways};
-use super::width::{Bits, Code, Width, registers};
+use super::width::{Bits, Width, registers};
 use super::{Block, Codec};
 use crate::formats::dtype::{DType, FloatFormat, Kind};
 use crate::formats::route::Route;
@@ -550,19 +550,24 @@ impl<I: NarrowsByF16, const HALF: bool> Codec<I> for ByProducts<HALF> {
     }
 
     #[inline(always)]
-    unsafe fn write(isa: I, words: [I::V; 2], src: *const u8, dst: *mut u8, [high, _]: [bool; 2]) {
+    unsafe fn write(
+        isa: I,
+        _: &Under<[I::V; 4]>,
+        words: [I::V; 2],
+        src: *const u8,
+        dst: *mut u8,
+        [high, _]: [bool; 2],
+    ) {
         // SAFETY: the caller's promise.
         unsafe { isa.pick_words(words, src, high, dst) };
     }
 }
 
 /// Codes of `BITS` bits by a table of 128 words for each group. With `ADDS`, there is one table of bfloat16 for all groups, and a group
-/// adds to the exponents of its words; with `PICKS`, each group of 16 elements uses a part of that. `TO` is 16, or 32 for float32 made
-/// of bfloat16. (The top bit of a code of 8 bits flips the sign of the word.)
-pub(in crate::kernels) struct Tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>;
+/// adds to the exponents of its words. (The top bit of a code of 8 bits flips the sign of the word.)
+pub(in crate::kernels) struct Tabled<const BITS: usize, const ADDS: bool>;
 
-impl<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool> Source
-    for Tabled<BITS, TO, ADDS, PICKS>
+impl<const BITS: usize, const ADDS: bool> Source for Tabled<BITS, ADDS>
 where
     Bits<BITS>: Width,
 {
@@ -577,8 +582,7 @@ where
     }
 }
 
-impl<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool> Scalable
-    for Tabled<BITS, TO, ADDS, PICKS>
+impl<const BITS: usize, const ADDS: bool> Scalable for Tabled<BITS, ADDS>
 where
     Bits<BITS>: Width,
 {
@@ -593,14 +597,12 @@ where
     }
 }
 
-impl<I: NarrowsByWords, const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool> Codec<I>
-    for Tabled<BITS, TO, ADDS, PICKS>
+impl<I: NarrowsByWords, const BITS: usize, const ADDS: bool> Codec<I> for Tabled<BITS, ADDS>
 where
     Bits<BITS>: Width<Block<I> = I::V>,
-    Bits<TO>: Code,
 {
     type From = Self;
-    type To = Bits<TO>;
+    type To = Bits<16>;
     const FLOATS: bool = false;
     type Setup = ();
 
@@ -608,17 +610,8 @@ where
     fn setup(_: I, _: &Job) {}
 
     #[inline(always)]
-    fn block(
-        isa: I,
-        _: &(),
-        Input { mut block, looks: Under { looks, scale } }: Input<I, Self>,
-    ) -> Block<I, Bits<TO>> {
-        if PICKS {
-            // SAFETY: whoever makes a scale says that its arrays have what all blocks need, which the loop counts.
-            let picks = unsafe { scale.picks.add(scale.at / 16).cast::<[u8; 4]>().read() };
-            block = isa.or(isa.and(block, isa.splat8(0x0F)), isa.quarters8(picks));
-        }
-        let index = if TO == 16 { isa.before_zips::<2>(block) } else { isa.before_zips::<4>(block) };
+    fn block(isa: I, _: &(), Input { block, looks: Under { looks, scale } }: Input<I, Self>) -> [I::V; 2] {
+        let index = isa.before_zips::<2>(block);
         let (low, mut high) = (isa.lookup_two(looks[0], index), isa.lookup_two(looks[1], index));
         if BITS == 8 {
             high = isa.xor(high, isa.and(index, isa.splat8(0x80)));
@@ -626,18 +619,11 @@ where
         let mut words = isa.zip_pieces::<1>(low, high);
         if ADDS {
             words = registers!(2, K => {
-                let at = K * I::BYTES / 2;
-                let first = delta(&scale, at);
-                let deltas = if PICKS { isa.halves32(first, delta(&scale, at + 16)) } else { isa.splat32(first) };
-                isa.add_exponents16(words[K], deltas, BITS < 8)
+                let delta = isa.splat32(delta(&scale, K * I::BYTES / 2));
+                isa.add_exponents16(words[K], delta, BITS < 8)
             });
         }
-        let all = isa.splat32(u32::MAX);
-        if TO == 16 {
-            return Bits::<TO>::of16::<I, false>(isa, words, all);
-        }
-        let x = registers!(2, H => isa.zip_pieces::<2>(isa.splat32(0), words[H]));
-        Bits::<TO>::of32::<I, false>(isa, registers!(4, K => x[K / 2][K % 2]), all)
+        words
     }
 }
 
@@ -692,6 +678,61 @@ where
                 let high = low.add(all / 2);
                 *looks = [isa.load_pieces(low, 0), isa.load_pieces(high, 0)];
             }
+        }
+    }
+}
+
+/// Codes of 4 bits under scales of 8 bits: each code of a scale has a table of 16 words, in which those of its groups pick theirs.
+pub(in crate::kernels) struct Coded;
+
+impl Source for Coded {
+    type Width = Bits<4>;
+    const FLOATS: bool = false;
+    type Looks<I: Simd> = Under<()>;
+
+    #[inline(always)]
+    fn looks<I: Simd>(_: I, _: &Table) -> Under<()> {
+        Under { looks: (), scale: Scale::NONE }
+    }
+}
+
+impl Scalable for Coded {
+    #[inline(always)]
+    fn scale<I: Simd>(looks: &mut Self::Looks<I>) -> &mut Scale {
+        &mut looks.scale
+    }
+}
+
+impl<I: NarrowsByF16> Codec<I> for Coded {
+    type From = Self;
+    type To = Bits<16>;
+    const FLOATS: bool = false;
+    type Setup = ();
+
+    #[inline(always)]
+    fn setup(_: I, _: &Job) {}
+
+    /// Nothing: elements are read and written at once.
+    #[inline(always)]
+    fn block(isa: I, _: &(), _: Input<I, Self>) -> [I::V; 2] {
+        [isa.splat8(0); 2]
+    }
+
+    #[inline(always)]
+    unsafe fn write(
+        isa: I,
+        Under { scale, .. }: &Under<()>,
+        _: [I::V; 2],
+        src: *const u8,
+        dst: *mut u8,
+        [high, _]: [bool; 2],
+    ) {
+        // SAFETY: whoever makes a scale says that its arrays have what all blocks need, which the loop counts, and that there are tables
+        // of all codes. The elements are the caller's promise.
+        unsafe {
+            let places = scale.places.add(scale.at / LEAST_GROUP);
+            let tables = registers!(4, K => places.add(K).read().among(scale.sixteens));
+            isa.pick_from(tables, src, high, dst);
         }
     }
 }
@@ -803,17 +844,11 @@ pub(in crate::kernels) fn tabled<I: Simd<Narrowing: ScaledNarrowing<I>>>(
         };
     }
     match (route.src.memory_bits(), route.to.bits(), by) {
-        (8, 16, By::Scale) => I::Narrowing::tabled::<8, 16, false, false>(),
-        (8, 16, By::Exponent) => I::Narrowing::tabled::<8, 16, true, false>()
+        (8, 16, By::Scale) => I::Narrowing::tabled::<8, false>(),
+        (8, 16, By::Exponent) => I::Narrowing::tabled::<8, true>()
             .or_else(|| if is_short { I::Narrowing::sixteen::<8>() } else { None }),
-        (8, 32, By::Exponent) => I::Narrowing::tabled::<8, 32, true, false>(),
-        (6, 16, By::Exponent) => I::Narrowing::tabled::<6, 16, true, false>(),
-        (6, 32, By::Exponent) => I::Narrowing::tabled::<6, 32, true, false>(),
-        (4, 16, By::Exponent) => {
-            I::Narrowing::tabled::<4, 16, true, false>().or_else(I::Narrowing::sixteen::<4>)
-        }
-        (4, 32, By::Exponent) => I::Narrowing::tabled::<4, 32, true, false>(),
-        (4, 16, By::Mantissa) => I::Narrowing::tabled::<4, 16, true, true>(),
+        (6, 16, By::Exponent) => I::Narrowing::tabled::<6, true>(),
+        (4, 16, By::Code) => I::Narrowing::coded(),
         _ => None,
     }
 }
@@ -938,11 +973,16 @@ pub(in crate::kernels) trait ScaledNarrowing<I: Simd> {
     {
         None
     }
+    /// The kernel by [`Coded`], if there is one.
+    fn coded() -> Option<RunScaled> {
+        None
+    }
+    /// Makes its tables of words as they are cast.
+    fn arrange(_: I, _tables: &mut [Table16]) {}
     /// The kernel by [`Tabled`], if there is one.
-    fn tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>() -> Option<RunScaled>
+    fn tabled<const BITS: usize, const ADDS: bool>() -> Option<RunScaled>
     where
         Bits<BITS>: Width<Block<I> = I::V>,
-        Bits<TO>: Code,
     {
         None
     }
@@ -1002,10 +1042,18 @@ macro_rules! by_f16 {
             {
                 $sixteen
             }
-            fn tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>() -> Option<RunScaled>
+            fn coded() -> Option<RunScaled> {
+                Some(run::<I, Coded>())
+            }
+            #[inline(always)]
+            fn arrange(isa: I, tables: &mut [Table16]) {
+                for Table16(table) in tables {
+                    isa.arrange(table);
+                }
+            }
+            fn tabled<const BITS: usize, const ADDS: bool>() -> Option<RunScaled>
             where
                 Bits<BITS>: Width<Block<I> = I::V>,
-                Bits<TO>: Code,
             {
                 $tabled
             }
@@ -1025,7 +1073,7 @@ by_f16! {
     // (Tables of 128 words are as fast as those of 16 here, and need no exponents added.)
     ByWords: NarrowsByWords,
         if BITS < 8 { Some(run::<I, Sixteen<4>>()) } else { None },
-        Some(run::<I, Tabled<BITS, TO, ADDS, PICKS>>()),
+        Some(run::<I, Tabled<BITS, ADDS>>()),
         true,
         |bits| match bits {
             4 => Some(run::<I, ToNarrowByTable<Parts, 4>>()),

@@ -35,7 +35,8 @@ impl Segment {
         };
         let n = match per {
             Per::All => run.min(row),
-            Per::Group(_) => row.min(SCALES.saturating_mul(block)),
+            // (A region has no more groups than its caller has numbers for.)
+            Per::Group(_) => row,
             Per::Element => row.min(SCALES / block * block),
         };
         Self { first, n, scale, groups: (at + n).div_ceil(block) - at / block, per }

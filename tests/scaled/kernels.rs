@@ -36,6 +36,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("a product divided by a factor beside a tie", divided_beside_ties);
     suite.test_beside_reference("bfloat16s under scales of every exponent", exponents_of_scales);
     suite.test_beside_reference("every code under scales that have words of their own", words_of_scales);
+    suite.test_beside_reference("codes of 4 bits under every scale of 8 bits", every_short_scale);
     suite.test_beside_reference("requantised as by the reference", |isa| each(isa, requantised));
     suite.test("a factor of the source that divides", factor_of_the_source);
     suite.test_beside_reference("every short length", every_length);
@@ -1160,6 +1161,52 @@ fn words_of_scales(isa: Isa) {
                     fast.dequantize(&src, &[n], &scales, None, &mut found).expect("sizes that fit");
                     let at = first_difference(&found, &expected).map(|at| at / 2);
                     assert_eq!(at, None, "{isa} {from} -> {to} {scaling:?} {options:?}");
+                }
+            }
+        }
+    }
+}
+
+/// As many codes of 4 bits as pay for a table of each scale that 8 bits can be; some of those are NaN, Inf, zero, or beyond what kernels
+/// multiply with.
+fn every_short_scale(isa: Isa) {
+    use DType::{BF16, F4E2M1, F16, I4, U4};
+    let random = &mut Random::new(29);
+    let scales: Vec<DType> =
+        DType::ALL.into_iter().filter(|dtype| dtype.bits() == 8 && dtype.float_format().is_some()).collect();
+    let factors = [TensorScale::None, TensorScale::Multiply(0.37), TensorScale::Divide(2688.5)];
+    for from in [F4E2M1, I4, U4] {
+        for to in [BF16, F16] {
+            for &scale in &scales {
+                for profile in Profile::ALL {
+                    let block = random.pick(&[16, 16, 32, 64]);
+                    let scaling =
+                        Scaling::blocks(&[block], scale).profile(profile).tensor_scale(random.pick(&factors));
+                    let options = CastOptions::new()
+                        .src_packing(random.pick(&[Packing::LowFirst, Packing::HighFirst]))
+                        .stream_from(random.pick(&[0, usize::MAX]));
+                    let new = |isa| Dequantizer::new(from, to, &scaling, &options.isa(isa)).ok();
+                    let Some(reference) = new(Isa::Scalar) else { continue };
+                    let fast = new(isa).expect("the same on every instruction set");
+                    // Rows that end with a block, or within one.
+                    let width = random.pick(&[1024, 1000, 4096 * block + 6]);
+                    let shape = [(2100 * block).div_ceil(width), width];
+                    let n = shape[0] * shape[1];
+                    let codes: Vec<u8> = (0..n / 2).map(|i| (i * 37 + i / 256) as u8).collect();
+                    // All scales, or those around 1.
+                    let (first, most) = random.pick(&[(0, 256), (0x38, 16), (0x70, 16)]);
+                    let scales: Vec<u8> = (0..reference.scale_bytes(&shape).expect("a size"))
+                        .map(|_| (first + random.below(most)) as u8)
+                        .collect();
+                    let [expected, found] = [&reference, &fast].map(|d| {
+                        let mut values = vec![0; 2 * n + 2];
+                        d.dequantize(&codes, &shape, &scales, None, &mut values[2..])
+                            .expect("sizes that fit");
+                        values
+                    });
+                    let at = first_difference(&found, &expected).map(|at| at / 2 - 1);
+                    let of = at.map(|at| scales[at / width * width.div_ceil(block) + at % width / block]);
+                    assert_eq!(at, None, "{isa} {from} -> {to} {of:x?} {shape:?} {scaling:?} {options:?}");
                 }
             }
         }

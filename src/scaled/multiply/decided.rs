@@ -155,8 +155,7 @@ pub(super) struct Tabling {
 }
 
 impl Tabling {
-    /// One table for all scales, where those have one mantissa or eight. A table holds the products with each mantissa; the exponent
-    /// of the scale is added to the bits of what is looked up.
+    /// One table for all scales, where those are powers of two, whose exponents are added to the bits of what is looked up.
     fn of_all(
         dequantize: &Dequantize,
         kernel: &ScaledKernel,
@@ -166,25 +165,31 @@ impl Tabling {
         options: &CastOptions,
     ) -> Option<Self> {
         let Dequantize { from, to, scale, loses_sign, .. } = *dequantize;
-        let maker =
-            if to == DType::F32 { ScaledKernel::times(isa, from, DType::BF16, options)? } else { *kernel };
-        let (by, mantissas) = if scale == DType::F8E8M0 && after == Factor::NONE && to != DType::F16 {
-            (By::Exponent, [1.0; 8])
-        } else if scale == DType::F8E4M3FN && from.bits() == 4 && to == DType::BF16 {
-            (By::Mantissa, [1.0, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875])
-        } else {
+        if scale != DType::F8E8M0 || after != Factor::NONE || to != DType::BF16 {
             return None;
-        };
+        }
         let how = if ties == MayTie::Never { How::Near } else { How::Odd };
         let per = Per::Group(LEAST_GROUP);
         let others = Others { loses_sign, ..Others::NONE };
-        let factors = Factors { per, how, others, tensor: after, scales: &mantissas, ..Factors::NONE };
+        let factors = Factors { per, how, others, tensor: after, scales: &[1.0; 8], ..Factors::NONE };
         let (mut codes, mut words, mut table) = ([0; 128], [0; 256], [Table128::ZEROS]);
         all_codes(from, options, 128, &mut codes)?;
-        maker.fill(&codes, &mut words, &mut table, &factors);
+        kernel.fill(&codes, &mut words, &mut table, &factors);
         let [table] = table;
-        let kernel = ScaledKernel::tabled(isa, from, to, options, by)?;
-        Some(Self { kernel, maker, by, table, any_scale: true })
+        let tabled = ScaledKernel::tabled(isa, from, to, options, By::Exponent)?;
+        Some(Self { kernel: tabled, maker: *kernel, by: By::Exponent, table, any_scale: true })
+    }
+
+    /// A table for each code of a scale.
+    fn of_codes(
+        dequantize: &Dequantize,
+        maker: &ScaledKernel,
+        isa: Present,
+        options: &CastOptions,
+    ) -> Option<Self> {
+        let Dequantize { from, to, scale, .. } = *dequantize;
+        let kernel = ScaledKernel::tabled(isa, from, to, options, By::Code).filter(|_| scale.bits() == 8)?;
+        Some(Self { kernel, maker: *maker, by: By::Code, table: Table128::ZEROS, any_scale: true })
     }
 
     /// A table of its own for each scale.
@@ -316,7 +321,9 @@ impl Decided {
             let is_plain = is_nearest && tensor.scales == TensorScale::None;
             let of_all = || Tabling::of_all(dequantize, &kernel, tensor.after, ties, isa, &options);
             let of_all = if is_plain { of_all() } else { None };
-            of_all.or_else(|| Tabling::of_each(dequantize, &kernel, isa, &options))
+            Tabling::of_codes(dequantize, &kernel, isa, &options)
+                .or(of_all)
+                .or_else(|| Tabling::of_each(dequantize, &kernel, isa, &options))
         });
         let (to_f32, rounds) = roundings(dequantize, &plain);
         let as_read = plain.src_packing(options.src_packing).src_order(options.src_order);

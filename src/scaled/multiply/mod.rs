@@ -24,7 +24,9 @@ use super::segment::{Call, Region, Segment};
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
-use crate::kernels::scaled::{BLOCK, By, Factors, How, Others, Per, Rows, ScaledKernel, Table16, Table128};
+use crate::kernels::scaled::{
+    BLOCK, By, Factors, How, LEAST_GROUP, Others, Per, Place, Rows, ScaledKernel, Table16, Table128,
+};
 use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 pub(super) use decided::{Decided, product_bits};
 use decided::{MayTie, Tabling};
@@ -34,8 +36,20 @@ const SIXTEEN: usize = 512;
 /// Tables filled at a time, and the room that takes: codes of up to a byte, and products of two.
 const MADE: usize = 16;
 type Made = [[u8; 128]; 3 * MADE];
+/// The codes of a scale of 8 bits.
+const ALL: usize = 256;
+/// Scales that are looked up at a time, where each of those has a table.
+const CODES: usize = 4096;
 /// Elements that go by way of float64 at a time.
 const TILE: usize = 1024;
+
+/// A table of products for each code of a scale.
+struct Coded {
+    tables: Box<[Table16; ALL]>,
+    /// The first code that they are right for, and how many follow.
+    first: u8,
+    most: u8,
+}
 
 /// What is computed of the scales of one region.
 struct Buffers {
@@ -44,9 +58,10 @@ struct Buffers {
     codes: Vec<u8>,
     /// For each scale: whether the kernel is [`WRONG`] for it, or must be told of [`TIES`].
     flags: Vec<u8>,
-    /// For a table that serves all scales: what a scale adds to exponents, and which part of the table its mantissa picks.
+    /// For a table that serves all scales: what a scale adds to exponents.
     deltas: Vec<u32>,
-    picks: Vec<u8>,
+    /// For tables of all codes of a scale: where that of each 16 elements is.
+    places: Vec<Place>,
     /// The tables, where each scale has one.
     tables: Vec<Table128>,
     sixteens: Vec<Table16>,
@@ -70,13 +85,14 @@ impl Buffers {
         let by = multiply.tabling().map(|tabling| tabling.by);
         let whole = n + BLOCK;
         let has_kernel = multiply.decided.kernel.is_some();
+        let (is_coded, repeats) = (multiply.coded.is_some(), multiply.repeats());
         Ok(Self {
-            scales: zeros(0.0, whole, has_kernel)?,
+            scales: zeros(0.0, whole, has_kernel && !is_coded)?,
             zeros: zeros(0.0, whole, multiply.job.given.zero_points.is_some())?,
-            codes: zeros(0, 4 * n, has_kernel)?,
+            codes: zeros(0, if is_coded { n } else { 4 * n }, has_kernel)?,
             flags: zeros(0, n, has_kernel)?,
-            deltas: zeros(0, whole, matches!(by, Some(By::Exponent | By::Mantissa)))?,
-            picks: zeros(0, whole, matches!(by, Some(By::Exponent | By::Mantissa)))?,
+            deltas: zeros(0, whole, by == Some(By::Exponent))?,
+            places: zeros(Place::of(0), n * repeats + BLOCK / LEAST_GROUP, is_coded)?,
             tables: zeros(Table128::ZEROS, n, by == Some(By::Scale))?,
             sixteens: zeros(Table16::ZEROS, n, by == Some(By::Sixteen))?,
             made: None,
@@ -102,6 +118,8 @@ pub(super) struct Multiply<'a> {
     kernel: Option<&'a ScaledKernel>,
     /// [`Decided::ties`], for this shape.
     ties: MayTie,
+    /// The tables for each code of a scale, where those are used.
+    coded: Option<Coded>,
     streams: bool,
 }
 
@@ -118,7 +136,12 @@ impl<'a> Multiply<'a> {
         }
         let traffic = job.bytes.len().saturating_add(job.grid.count.saturating_mul(decided.size));
         let ties = decided.ties.of(job.grid.count / job.grid.scales.max(1));
-        Some(Self { job, decided, kernel, ties, streams: traffic >= decided.stream_from })
+        let streams = traffic >= decided.stream_from;
+        let mut multiply = Self { job, decided, kernel, ties, coded: None, streams };
+        if kernel.is_some() {
+            multiply.coded = multiply.coded();
+        }
+        Some(multiply)
     }
 
     /// The way by look-up tables, if it is faster for this shape.
@@ -126,11 +149,14 @@ impl<'a> Multiply<'a> {
         let grid = self.job.grid;
         let is_wide = self.decided.isa.isa() == Isa::Avx512;
         self.decided.tabling.as_ref().filter(|tabling| {
+            if tabling.by == By::Code {
+                return self.coded.is_some();
+            }
             let least = match tabling.by {
                 By::Scale => TABLED,
                 By::Sixteen if self.decided.products.is_some() && is_wide => SIXTEEN,
                 By::Sixteen => BLOCK,
-                By::Exponent | By::Mantissa => 0,
+                By::Exponent | By::Code => 0,
             };
             // A table of its own for each scale pays only if scales cover whole blocks of the kernel.
             let block = grid.block();
@@ -144,8 +170,11 @@ impl<'a> Multiply<'a> {
     pub(super) fn run(&self, elements: Range<usize>, mut dst: Destination<'_, u8>) -> Result<bool, Error> {
         let mut is_right = true;
         let (grid, base) = (self.job.grid, elements.start);
-        let is_by_scale = self.tabling().is_some_and(|tabling| tabling.by == By::Scale);
-        let most = grid.scales.min(if is_by_scale { TABLES } else { SCALES });
+        let most = grid.scales.min(match self.tabling().map(|tabling| tabling.by) {
+            Some(By::Scale) => TABLES,
+            Some(By::Code) => CODES,
+            _ => SCALES,
+        });
         let (mut buffers, mut room) = (Buffers::new(most, self)?, None);
         let (buffers, room, dst) = (&mut buffers, &mut room, &mut dst);
         Region::each(grid, &elements, &|_| most, &mut |region| {
@@ -242,9 +271,9 @@ impl<'a> Multiply<'a> {
         };
         let at = (segment.first - base) * self.decided.size;
         let mut here = dst.part(at..at + (rows.count - 1) * rows.dst + segment.n * self.decided.size);
-        let Buffers { scales, zeros, deltas, picks, tables, sixteens, each, .. } = buffers;
+        let Buffers { scales, zeros, deltas, places, tables, sixteens, each, .. } = buffers;
         if let Some(Tabling { kernel, by, table, .. }) = self.tabling()
-            && segment.per.is_by(*by)
+            && (*by == By::Code || segment.per.is_by(*by))
         {
             let none = Factors { per: segment.per, ..Factors::NONE };
             let one = Factors { tables: slice::from_ref(table), ..none };
@@ -252,7 +281,11 @@ impl<'a> Multiply<'a> {
                 By::Scale => Factors { tables: &tables[known..], ..none },
                 By::Exponent => Factors { deltas: &deltas[known..], ..one },
                 By::Sixteen => Factors { sixteens: &sixteens[known..], ..none },
-                By::Mantissa => Factors { deltas: &deltas[known..], picks: &picks[known..], ..one },
+                By::Code => {
+                    let tables = self.coded.as_ref().map_or(&[][..], |coded| &coded.tables[..]);
+                    let places = &places[known * self.repeats()..];
+                    Factors { per: Per::Group(LEAST_GROUP), sixteens: tables, places, ..none }
+                }
             };
             kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
             return Ok(());

@@ -1,31 +1,41 @@
 //! From the codes of scales to the numbers and tables that the kernels of a dequantisation take.
 
 use super::decided::{INF, LEAST_OF_TWO, MOST_OF_TWO, MayTie, Tabling, all_codes};
-use super::{Buffers, MADE, Multiply};
+use super::{ALL, Buffers, Coded, MADE, Multiply};
 use crate::cast::Caster;
-use crate::kernels::scaled::{By, Factor, Factors, How, Per};
-use crate::kernels::scales::{self, Bounds, TIES};
+use crate::formats::isa::Isa;
+use crate::kernels::scaled::{BLOCK, By, Factor, Factors, How, LEAST_GROUP, Others, Per, Place, Table16};
+use crate::kernels::scales::{self, Bounds, TIES, WRONG};
 use crate::scaled::error::Error;
 use crate::scaled::memory::{array, once};
 use crate::scaled::numbers::{LEAST, MOST};
 use crate::scaled::rule::Product;
 use crate::scaled::scaling::TensorScale;
 
+/// If there are at least so many elements, tables for all codes of a scale pay; on AVX-512 so many groups. (There, products of longer
+/// groups in registers are the faster.)
+const CODED: usize = 1 << 14;
+const CODED_GROUPS: usize = 1 << 11;
+/// The most elements that a scale may have for that.
+const MOST_GROUP: usize = 64;
 impl Multiply<'_> {
     /// Computes what the kernel needs of `n` scales from `scale` on, and flags them. Returns the union of the flags; None if there is
     /// no kernel.
     pub(super) fn numbers(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Result<Option<u8>, Error> {
+        if let Some(coded) = &self.coded {
+            return Ok(Some(self.codes(coded, scale, n, buffers)));
+        }
         let Some(mut flags) = self.factors(scale, n, buffers) else { return Ok(None) };
         let decided = self.decided;
-        let Buffers { scales, flags: all, deltas, picks, tables, sixteens, made, .. } = buffers;
+        let Buffers { scales, flags: all, deltas, tables, sixteens, made, .. } = buffers;
         let Some(Tabling { by, maker, any_scale, .. }) = self.tabling() else { return Ok(Some(flags)) };
         let each = match by {
-            By::Exponent | By::Mantissa => {
-                let (deltas, picks) = (&mut deltas[..n], &mut picks[..n]);
-                let range = LEAST..MOST;
-                flags |= scales::deltas(decided.isa, &scales[..n], &range, deltas, picks, &mut all[..n]);
+            By::Exponent => {
+                let (deltas, all) = (&mut deltas[..n], &mut all[..n]);
+                flags |= scales::deltas(decided.isa, &scales[..n], &(LEAST..MOST), deltas, all);
                 return Ok(Some(flags));
             }
+            By::Code => return Ok(Some(flags)),
             By::Scale => 128,
             By::Sixteen => 16,
         };
@@ -57,15 +67,85 @@ impl Multiply<'_> {
         Ok(Some(flags))
     }
 
+    /// The places of the tables for `n` scales from `scale` on, and their flags. Returns the union of the flags.
+    fn codes(&self, coded: &Coded, scale: usize, n: usize, buffers: &mut Buffers) -> u8 {
+        let Buffers { codes, flags, places, .. } = buffers;
+        let given = &self.job.given;
+        let codes = given.scales.native(given.bytes, scale..scale + n, codes);
+        let mut all = 0;
+        for (code, flags) in codes.iter().zip(flags) {
+            *flags = if code.wrapping_sub(coded.first) <= coded.most { 0 } else { WRONG };
+            all |= *flags;
+        }
+        match self.repeats() {
+            1 => codes.iter().zip(places).for_each(|(&code, place)| *place = Place::of(code)),
+            2 => {
+                let pairs = places.as_chunks_mut::<2>().0;
+                codes.iter().zip(pairs).for_each(|(&code, pair)| *pair = [Place::of(code); 2]);
+            }
+            n => codes.iter().zip(places.chunks_mut(n)).for_each(|(&code, all)| all.fill(Place::of(code))),
+        }
+        all
+    }
+
+    /// How many times 16 elements a block has.
+    pub(super) fn repeats(&self) -> usize {
+        self.job.grid.block() / LEAST_GROUP
+    }
+
+    /// The tables of all codes of a scale, if that is how elements are looked up. None where there are too few to pay for them, or no
+    /// memory.
+    pub(super) fn coded(&self) -> Option<Coded> {
+        let Tabling { by: By::Code, maker, .. } = self.decided.tabling.as_ref()? else { return None };
+        let grid = self.job.grid;
+        let block = grid.block();
+        let has_groups = block.is_power_of_two() && (LEAST_GROUP..=MOST_GROUP).contains(&block);
+        let is_wide = self.decided.isa.isa() == Isa::Avx512;
+        let pays = grid.count >= if is_wide { CODED_GROUPS * block } else { CODED };
+        if !has_groups || !pays || self.job.given.zero_points.is_some() {
+            return None;
+        }
+        let every: [u8; ALL] = core::array::from_fn(|code| code as u8);
+        // (A kernel reads whole blocks.)
+        let (mut scales, mut flags, mut room) = ([0.0; ALL + BLOCK], [0; ALL], [0; 2 * ALL]);
+        self.decided.to_f32[0]?.fill(&every[..], (&mut scales[..ALL]).into(), ALL).ok()?;
+        self.bound(&mut scales[..ALL], &mut flags, &mut room)?;
+        // Most are right: the first run of those.
+        let is_right = |flags: &u8| flags & WRONG == 0;
+        let first = flags.iter().position(is_right)?;
+        let n = flags[first..].iter().take_while(|flags| is_right(flags)).count();
+        let mut codes = [0; ALL * 16 / 2];
+        all_codes(self.job.dequantize.from, &self.job.read.options(), 16, &mut codes)?;
+        let mut tables = array(Table16::ZEROS).ok()?;
+        let factors = Factors {
+            per: Per::Group(16),
+            how: if self.ties == MayTie::Never { How::Near } else { How::Odd },
+            tensor: self.decided.tensor.after,
+            scales: &scales[first..],
+            others: Others { loses_sign: self.job.dequantize.loses_sign, ..Others::NONE },
+            ..Factors::NONE
+        };
+        maker.fill_coded(&codes, &mut tables[first..first + n], &factors);
+        Some(Coded { tables, first: first as u8, most: (n - 1) as u8 })
+    }
+
     /// Decodes `n` scales from `scale` on to float32, with the factor of the tensor and the zero points, and flags them.
     fn factors(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Option<u8> {
         self.kernel?;
         let given = &self.job.given;
         let bytes = given.scales.native(given.bytes, scale..scale + n, &mut buffers.codes);
-        let numbers = &mut buffers.scales[..n];
-        let [first, narrow, wide] = self.decided.to_f32;
-        first?.fill(bytes, (&mut *numbers).into(), n).ok()?;
-        let flags = &mut buffers.flags[..n];
+        self.decided.to_f32[0]?.fill(bytes, (&mut buffers.scales[..n]).into(), n).ok()?;
+        if given.zero_points.is_some() {
+            given.zeros(self.decided.zeros.as_ref()?, scale..scale + n, &mut buffers.zeros).ok()?;
+            buffers.zeros[..n].iter_mut().for_each(|zero| *zero = -*zero);
+        }
+        self.bound(&mut buffers.scales[..n], &mut buffers.flags[..n], &mut buffers.codes)
+    }
+
+    /// Applies the factor of the tensor to scales, and roundings of other packages, and flags them.
+    fn bound(&self, numbers: &mut [f32], flags: &mut [u8], room: &mut [u8]) -> Option<u8> {
+        let n = numbers.len();
+        let [_, narrow, wide] = self.decided.to_f32;
         flags.fill(0);
         let range =
             if self.decided.tensor.after == Factor::NONE && self.decided.tensor.scales == TensorScale::None {
@@ -75,13 +155,9 @@ impl Multiply<'_> {
             };
         let bounds = Bounds { range, zero: self.decided.zero_is_right, negative: true };
         let mut all = scales::bounded(self.decided.isa, numbers, &bounds, flags);
-        if given.zero_points.is_some() {
-            given.zeros(self.decided.zeros.as_ref()?, scale..scale + n, &mut buffers.zeros).ok()?;
-            buffers.zeros[..n].iter_mut().for_each(|zero| *zero = -*zero);
-        }
         let mut round = |numbers: &mut [f32], narrow: Option<Caster>, wide: Option<Caster>| {
             if let (Some(narrow), Some(wide)) = (narrow, wide) {
-                let there = &mut buffers.codes[..2 * n];
+                let there = &mut room[..2 * n];
                 narrow.fill(&*numbers, (&mut *there).into(), n).ok()?;
                 wide.fill(&*there, numbers.into(), n).ok()?;
             }
