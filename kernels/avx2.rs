@@ -772,6 +772,7 @@ impl MarksBeyond for Avx2 {
 impl Rows for Avx2 {
     ops! {
         lookup_pieces(self, table: __m256i, index: __m256i) -> __m256i = _mm256_shuffle_epi8(table, index);
+        sub_u8(self, a: __m256i, b: __m256i) -> __m256i = _mm256_subs_epu8(a, b);
     }
 }
 
@@ -785,11 +786,10 @@ impl NarrowsByF16 for Avx2 {
             self.store(dst, a);
             self.store(dst.add(32), b);
         };
-        pick_from(self, tables: [*const u8; 4], src: *const u8, high: bool, dst: *mut u8) -> () = {
+        pick_from(self, tables: [&[[u8; 16]; 2]; 4], src: *const u8, high: bool, dst: *mut u8) -> () = {
             let index = self.and(self.unpack::<4>(src, high), self.splat8(0x0F));
-            let [a, b] = [tables[0].cast::<__m128i>(), tables[1].cast::<__m128i>()];
-            let low = _mm256_shuffle_epi8(_mm256_loadu2_m128i(b, a), index);
-            let high = _mm256_shuffle_epi8(_mm256_loadu2_m128i(b.add(1), a.add(1)), index);
+            let low = _mm256_shuffle_epi8(self.pieces_of(tables.map(|[low, _]| low)), index);
+            let high = _mm256_shuffle_epi8(self.pieces_of(tables.map(|[_, high]| high)), index);
             let [a, b] = self.in_order(_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high));
             self.store(dst, a);
             self.store(dst.add(32), b);
@@ -805,6 +805,8 @@ impl NarrowsByF16 for Avx2 {
             _mm_storeu_si128(a, _mm_unpacklo_epi64(low, high));
             _mm_storeu_si128(b, _mm_unpackhi_epi64(low, high));
         };
+        pieces_of(self, pieces: [&[u8; 16]; 4]) -> __m256i =
+            _mm256_loadu2_m128i(pieces[1].as_ptr().cast(), pieces[0].as_ptr().cast());
         add16(self, a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi16(a, b);
         f32_to_cut_f16(self, a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(
             _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(self.ps(a[1])),
@@ -826,7 +828,6 @@ impl NarrowsByNibbles for Avx2 {
         zipped_masks(self, a: [__m256i; 2]) -> __m256i = _mm256_packs_epi16(a[0], a[1]);
         zipped_signs(self, a: [__m256i; 2]) -> __m256i = _mm256_packs_epi16(a[0], a[1]);
         unzipped8(self, a: __m256i) -> __m256i = self.packed(a);
-        sub_u8(self, a: __m256i, b: __m256i) -> __m256i = _mm256_subs_epu8(a, b);
         select8(self, mask: __m256i, yes: __m256i, no: __m256i) -> __m256i = _mm256_blendv_epi8(no, yes, mask);
     }
 }

@@ -892,6 +892,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> SearchesNans
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Rows for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
     ops! {
         lookup_pieces(self, table: __m512i, index: __m512i) -> __m512i = _mm512_shuffle_epi8(table, index);
+        sub_u8(self, a: __m512i, b: __m512i) -> __m512i = _mm512_subs_epu8(a, b);
     }
 }
 
@@ -909,7 +910,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByF16
                 _mm256_storeu_si256(dst.add(32 * k).cast(), _mm256_permutexvar_epi16(index, words[k / 2][k % 2]));
             }
         };
-        pick_from(self, tables: [*const u8; 4], src: *const u8, high: bool, dst: *mut u8) -> () = {
+        pick_from(self, tables: [&[[u8; 16]; 2]; 4], src: *const u8, high: bool, dst: *mut u8) -> () = {
             let shifts = _mm256_load_si256(SHIFTS4[usize::from(high)].0.as_ptr().cast());
             let shifts = self.joined(shifts, shifts);
             // The second half of a register looks up in the second table: by the bit above the index.
@@ -918,9 +919,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByF16
                 let codes = _mm512_castsi128_si512(_mm_loadu_si128(src.add(16 * k).cast()));
                 let codes = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 0, 0, 0, 1, 1, 1, 1), codes);
                 let index = self.and(_mm512_multishift_epi64_epi8(shifts, codes), index_bits);
-                let words = self.joined(
-                    _mm256_loadu_si256(tables[2 * k].cast()), _mm256_loadu_si256(tables[2 * k + 1].cast()),
-                );
+                let [low, high] = [tables[2 * k], tables[2 * k + 1]].map(|table| table.as_ptr().cast());
+                let words = self.joined(_mm256_loadu_si256(low), _mm256_loadu_si256(high));
                 self.store(dst.add(64 * k), _mm512_permutexvar_epi16(self.or(index, second), words));
             }
         };
@@ -931,6 +931,11 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByF16
             _mm512_permutex2var_epi8(self.nearest_high(a[0]), constant!([u8; 64], lanes8(1, 2)), self.nearest_high(a[1]));
         select_above16(self, a: __m512i, limit: __m512i, yes: __m512i, no: __m512i) -> __m512i =
             _mm512_mask_blend_epi16(_mm512_cmpgt_epu16_mask(a, limit), no, yes);
+        pieces_of(self, pieces: [&[u8; 16]; 4]) -> __m512i = {
+            let [a, b, c, d] = pieces.map(|piece| _mm_loadu_si128(piece.as_ptr().cast()));
+            let low = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
+            _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(low, c), d)
+        };
         add16(self, a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi16(a, b);
         f32_to_cut_f16(self, a: [__m512i; 2]) -> __m512i = self.joined(
             _mm512_cvt_roundps_ph::<CUT>(self.ps(a[0])),
@@ -945,7 +950,6 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByWord
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
     ops! {
-        sub_u8(self, a: __m512i, b: __m512i) -> __m512i = _mm512_subs_epu8(a, b);
         sub_u16(self, a: __m512i, b: __m512i) -> __m512i = _mm512_subs_epu16(a, b);
         shl16v(self, a: __m512i, counts: __m512i) -> __m512i = _mm512_sllv_epi16(a, counts);
         shr16v(self, a: __m512i, counts: __m512i) -> __m512i = _mm512_srlv_epi16(a, counts);

@@ -601,6 +601,7 @@ impl Simd for Neon {
 impl Rows for Neon {
     ops! {
         lookup_pieces(self, table: uint8x16_t, index: uint8x16_t) -> uint8x16_t = vqtbl1q_u8(table, index);
+        sub_u8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vqsubq_u8(a, b);
     }
 }
 
@@ -608,7 +609,6 @@ impl NarrowsByNibbles for Neon {
     ops! {
         row(self, bytes: &[u8; 16]) -> uint8x16_t = vld1q_u8(bytes.as_ptr());
         lookup_rows(self, rows: [uint8x16_t; 2], index: uint8x16_t) -> uint8x16_t = vqtbl2q_u8(uint8x16x2_t(rows[0], rows[1]), index);
-        sub_u8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vqsubq_u8(a, b);
         select8(self, mask: uint8x16_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = vbslq_u8(mask, yes, no);
     }
 }

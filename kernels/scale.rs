@@ -82,7 +82,8 @@ impl Table128 {
     pub(crate) const ZEROS: Self = Self([[0; 128]; 2]);
 }
 
-/// 16 words of 16 bits: all low bytes, then all high bytes; those of [`By::Code`] in the order of the instruction set.
+/// 16 words of 16 bits: all low bytes, then all high bytes; those of [`By::Code`] in the order of the instruction set, or what
+/// [`Stepped`](super::codec::scaled::Stepped) reads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(crate) struct Table16(pub(super) [[u8; 16]; 2]);
@@ -90,23 +91,28 @@ pub(crate) struct Table16(pub(super) [[u8; 16]; 2]);
 impl Plain for Table16 {}
 
 impl Table16 {
+    /// A table of these rows.
+    pub(crate) const fn new(rows: [[u8; 16]; 2]) -> Self {
+        Self(rows)
+    }
+
     pub(crate) const ZEROS: Self = Self([[0; 16]; 2]);
 }
 
 /// Where the table of a code is, among those of all 256 codes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(u16);
+pub(crate) struct Place(u32);
 
 impl Place {
     #[inline]
     pub(crate) const fn of(code: u8) -> Self {
-        Self(size_of::<Table16>() as u16 * code as u16)
+        Self(size_of::<Table16>() as u32 * code as u32)
     }
 
     /// The table.
     #[inline(always)]
-    pub(super) fn among(self, tables: *const Table16) -> *const u8 {
-        tables.cast::<u8>().wrapping_add(self.0.into())
+    pub(super) fn among(self, tables: *const Table16) -> *const [[u8; 16]; 2] {
+        tables.cast::<u8>().wrapping_add(self.0 as usize).cast()
     }
 }
 

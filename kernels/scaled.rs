@@ -15,7 +15,7 @@ use super::sizes::bytes;
 use super::stream::{self, Maker};
 use crate::formats::dtype::DType;
 use crate::formats::options::{CastOptions, Rounding};
-use crate::formats::route::route;
+use crate::formats::route::{Route, route};
 
 pub(crate) use super::codec::scaled::UNDIVIDED;
 pub(crate) use super::scale::{By, Factor, How, LEAST_GROUP, Others, Place, Table16, Table128};
@@ -134,6 +134,20 @@ pub(crate) struct ScaledKernel {
 }
 
 impl ScaledKernel {
+    /// A kernel that multiplies, unless more is said of it.
+    fn new(isa: Present, run: RunScaled, route: &Route, table: Table, extras: Extras) -> Self {
+        Self {
+            isa,
+            run,
+            job: Job::new(route, table, extras),
+            bits: [route.src.memory_bits() as usize, route.dst.memory_bits() as usize],
+            by: None,
+            divides: false,
+            is_by_products: false,
+            is_by_parts: false,
+        }
+    }
+
     /// The kernel that multiplies codes with scales, rounding to nearest even. None if there is none for these dtypes and layouts.
     pub(crate) fn times(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let route = route(from, to, options);
@@ -144,17 +158,7 @@ impl ScaledKernel {
         // (Codes of 8 bits or fewer are looked up as float32, whatever the target.)
         let as_f32 = crate::formats::route::route(from, DType::F32, options);
         let table = if lookup::has_table(&as_f32) { lookup::table(&as_f32)? } else { Table::NONE };
-        let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
-        Some(Self {
-            isa,
-            run,
-            job: Job::new(&route, table, Extras::this()),
-            bits,
-            by: None,
-            divides: false,
-            is_by_products: false,
-            is_by_parts: false,
-        })
+        Some(Self::new(isa, run, &route, table, Extras::this()))
     }
 
     /// A kernel that computes the products of all codes with the scale of a group and looks elements up in those, if that is faster.
@@ -176,17 +180,7 @@ impl ScaledKernel {
             return None;
         }
         let run = on!(isa, isa => scaled::tabled(isa, &route, by)).flatten()?;
-        let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
-        Some(Self {
-            isa,
-            run,
-            job: Job::new(&route, Table::NONE, Extras::NONE),
-            bits,
-            by: Some(by),
-            divides: false,
-            is_by_products: false,
-            is_by_parts: false,
-        })
+        Some(Self { by: Some(by), ..Self::new(isa, run, &route, Table::NONE, Extras::NONE) })
     }
 
     /// Fills tables by casting `codes`, 128 for each table. `words` has room for the results.
@@ -264,17 +258,18 @@ impl ScaledKernel {
             return None;
         }
         let run = on!(isa, isa => scaled::quotient(isa, &route)).flatten()?;
-        let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
-        Some(Self {
-            isa,
-            run,
-            job: Job::new(&route, Table::NONE, Extras::this()),
-            bits,
-            by: None,
-            divides: true,
-            is_by_products: false,
-            is_by_parts: false,
-        })
+        Some(Self { divides: true, ..Self::new(isa, run, &route, Table::NONE, Extras::this()) })
+    }
+
+    /// The kernel from bfloat16 to packed float4 by tables of what each code of a scale makes of magnitudes, with [`By::Code`]. None if
+    /// there is none for these dtypes and layouts.
+    pub(crate) fn stepped(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
+        let route = route(from, to, &options.rounding(Rounding::NearestEven));
+        if route.src.swapped || route.dst.swapped {
+            return None;
+        }
+        let run = on!(isa, isa => scaled::stepped(isa, &route)).flatten()?;
+        Some(Self { by: Some(By::Code), ..Self::new(isa, run, &route, Table::NONE, Extras::NONE) })
     }
 
     /// The kernel that divides bfloat16s by parts; the exponent from which on it looks up what is divided by 1, and how many follow. None
@@ -286,10 +281,7 @@ impl ScaledKernel {
         }
         let run = on!(isa, isa => scaled::parts(isa, &route)).flatten()?;
         let (table, exponents) = scaled::table_of_parts(&route)?;
-        let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
-        let job = Job::new(&route, table, Extras::NONE);
-        let kernel =
-            Self { isa, run, job, bits, by: None, divides: false, is_by_products: false, is_by_parts: true };
+        let kernel = Self { is_by_parts: true, ..Self::new(isa, run, &route, table, Extras::NONE) };
         Some((kernel, exponents))
     }
 

@@ -910,7 +910,9 @@ pub(crate) trait NarrowsByF16: Rows {
     ///
     /// # Safety
     /// As above, and the tables are readable.
-    unsafe fn pick_from(self, tables: [*const u8; 4], src: *const u8, high: bool, dst: *mut u8);
+    unsafe fn pick_from(self, tables: [&[[u8; 16]; 2]; 4], src: *const u8, high: bool, dst: *mut u8);
+    /// A register of pieces of 16 bytes, of which there may be more than it has.
+    fn pieces_of(self, pieces: [&[u8; 16]; 4]) -> Self::V;
     /// Makes a table for that of 16 words: what they are, by default.
     #[inline(always)]
     fn arrange(self, _words: &mut [[u8; 16]; 2]) {}
@@ -928,6 +930,8 @@ pub(crate) trait Rows: Simd {
     /// The byte at each index below 16, among those of the same piece of 16 bytes of a table; 0 where the top bit of an index is set.
     /// Other indices find some byte of that piece, or 0.
     fn lookup_pieces(self, table: Self::V, index: Self::V) -> Self::V;
+    /// a - b, or 0 where that would be negative.
+    fn sub_u8(self, a: Self::V, b: Self::V) -> Self::V;
 }
 
 /// The operations of [`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles).
@@ -964,17 +968,13 @@ pub(crate) trait NarrowsByNibbles: Rows {
     fn unzipped8(self, a: Self::V) -> Self::V {
         a
     }
-    /// a - b, or 0 where that would be negative.
-    fn sub_u8(self, a: Self::V, b: Self::V) -> Self::V;
     /// Bytes of `yes` where those of the mask are all ones, of `no` where they are 0.
     fn select8(self, mask: Self::V, yes: Self::V, no: Self::V) -> Self::V;
 }
 
 /// The further operations of [`ByWords`].
 pub(crate) trait NarrowsByWords: NarrowsByF16 {
-    /// a - b, or 0 where that would be negative, in lanes of 8 bits.
-    fn sub_u8(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The same in lanes of 16 bits.
+    /// a - b, or 0 where that would be negative, in lanes of 16 bits.
     fn sub_u16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Each lane by its own count; 0 from 16 on.
     fn shl16v(self, a: Self::V, counts: Self::V) -> Self::V;

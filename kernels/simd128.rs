@@ -788,13 +788,13 @@ impl<const TURNED: bool> Simd for Wasm<TURNED> {
 impl Rows for Simd128 {
     ops! {
         lookup_pieces(self, table: v128, index: v128) -> v128 = u8x16_swizzle(table, index);
+        sub_u8(self, a: v128, b: v128) -> v128 = u8x16_sub_sat(a, b);
     }
 }
 
 impl NarrowsByNibbles for Simd128 {
     ops! {
         row(self, bytes: &[u8; 16]) -> v128 = v128_load(bytes.as_ptr().cast());
-        sub_u8(self, a: v128, b: v128) -> v128 = u8x16_sub_sat(a, b);
         // (Lanes that fit need no mask.)
         zipped_low8(self, a: [v128; 2]) -> v128 = u8x16_narrow_i16x8(a[0], a[1]);
         zipped_masks(self, a: [v128; 2]) -> v128 = i8x16_narrow_i16x8(a[0], a[1]);

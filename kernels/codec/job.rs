@@ -16,6 +16,7 @@ use crate::kernels::scalar;
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Job {
     pub(super) from: Kind,
+    pub(super) to: Kind,
     pub(super) policy: Policy,
     /// The table of codecs that look elements up.
     pub(in crate::kernels) table: Table,
@@ -96,6 +97,7 @@ impl Job {
     /// The job of no cast.
     pub(in crate::kernels) const NONE: Self = Self {
         from: Kind::Bool,
+        to: Kind::Bool,
         policy: Policy::DEFAULT,
         table: Table::NONE,
         src_high: false,
@@ -113,6 +115,7 @@ impl Job {
         let high = |layout: &Layout| layout.packing == Packing::HighFirst;
         Self {
             from: route.from.kind(),
+            to: route.to.kind(),
             policy: route.policy,
             table,
             src_high: high(&route.src),

@@ -460,6 +460,15 @@ pub(in crate::kernels) fn table(to: DType) -> Option<Table> {
     codes.map(Table::of_bytes)
 }
 
+/// The number of 16 bits that becomes what a NaN does.
+pub(super) fn instead_of_nan(nan: NanToFinite, inf: u16) -> u16 {
+    match nan {
+        NanToFinite::NegZero => 1 << 15,
+        NanToFinite::Max => inf,
+        NanToFinite::Zero => 0,
+    }
+}
+
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct ByTable<I: Simd> {
     plane: I::Plane,
@@ -493,11 +502,7 @@ where
             (F16::MANTISSA, F16::BIAS, F16::INF)
         };
         let [least, end] = to.exponents();
-        let nan = match job.policy.nan_to_finite {
-            NanToFinite::NegZero => 1 << 15,
-            NanToFinite::Max => inf,
-            NanToFinite::Zero => 0,
-        };
+        let nan = instead_of_nan(job.policy.nan_to_finite, inf);
         ByTable {
             // (`narrow::table` made this table for the job.)
             plane: isa.plane(job.table.planes[0]),
@@ -903,7 +908,7 @@ where
 
 /// Gives codes the signs that are the top bits of `top`; but not to zeros, if the formats have no −0.
 #[inline(always)]
-fn signed<I: Simd, F: Family>(isa: I, code: I::V, top: I::V, sign: I::V) -> I::V {
+pub(super) fn signed<I: Simd, F: Family>(isa: I, code: I::V, top: I::V, sign: I::V) -> I::V {
     if !F::NAN {
         // (Formats without NaN have fewer than 8 bits, and −0.)
         isa.put(sign, sign_of_finite(isa, top, sign), code)

@@ -499,39 +499,47 @@ impl Scalable for Products {
 }
 
 /// Codes of 4 bits by the [products](Products) of all codes as words of float16 or bfloat16: each code picks its word.
-pub(in crate::kernels) struct ByProducts<const HALF: bool>;
+pub(in crate::kernels) struct ByProducts;
 
-impl<const HALF: bool> ByProducts<HALF> {
+/// What products become.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Halves {
+    extras: Extras,
+    /// They become float16, not bfloat16.
+    are_f16: bool,
+}
+
+impl Halves {
     /// Products as words. None is a NaN, or a subnormal bfloat16.
     #[inline(always)]
-    fn words<I: Simd>(isa: I, x: [I::V; 4], extras: Extras) -> [I::V; 2] {
+    fn words<I: Simd>(self, isa: I, x: [I::V; 4]) -> [I::V; 2] {
         registers!(2, K => {
             let x = [x[2 * K], x[2 * K + 1]];
-            if HALF { isa.f32_to_nearest_f16(x) } else { isa.normal_to_bf16(x, extras) }
+            if self.are_f16 { isa.f32_to_nearest_f16(x) } else { isa.normal_to_bf16(x, self.extras) }
         })
     }
 }
 
-impl<I: NarrowsByF16, const HALF: bool> Codec<I> for ByProducts<HALF> {
+impl<I: NarrowsByF16> Codec<I> for ByProducts {
     type From = Products;
     type To = Bits<16>;
     const FLOATS: bool = true;
-    type Setup = Extras;
+    type Setup = Halves;
 
     #[inline(always)]
-    fn setup(_: I, job: &Job) -> Extras {
-        job.extras
+    fn setup(_: I, job: &Job) -> Halves {
+        Halves { extras: job.extras, are_f16: job.to == DType::F16.kind() }
     }
 
     #[inline(always)]
     fn block(
         isa: I,
-        &extras: &Extras,
+        &halves: &Halves,
         Input { looks: Under { looks, scale }, .. }: Input<I, Products>,
     ) -> [I::V; 2] {
         if !scale.is_alone {
             let s = numbers(isa, &scale, scale.scales);
-            return Self::words(isa, product(isa, looks, s, &scale), extras);
+            return halves.words(isa, product(isa, looks, s, &scale));
         }
         // SAFETY: as in `numbers`, of groups.
         let splat = |k: usize| unsafe {
@@ -544,9 +552,9 @@ impl<I: NarrowsByF16, const HALF: bool> Codec<I> for ByProducts<HALF> {
                 let first = if I::BYTES == 64 { K & 2 } else { K & 1 };
                 isa.mul_f32(looks[first], splat(first))
             });
-            return Self::words(isa, x, extras);
+            return halves.words(isa, x);
         }
-        Self::words(isa, registers!(4, K => isa.mul_f32(looks[K], splat(K))), extras)
+        halves.words(isa, registers!(4, K => isa.mul_f32(looks[K], splat(K))))
     }
 
     #[inline(always)]
@@ -636,7 +644,8 @@ where
 /// ```
 /// No product is subnormal or beyond the largest number, no scale is 0 or negative. NaN and Inf are the same under all scales.
 ///
-/// Or, if groups have deltas, all use the first 16 words of one table of bfloat16, and a group adds to the exponents of words but 0.
+/// Or, if groups of codes of 8 bits have deltas, all use the first 16 words of one table of bfloat16, and a group adds to the exponents of
+/// words but 0.
 pub(in crate::kernels) struct Sixteen<const BITS: usize>;
 
 impl<const BITS: usize> Source for Sixteen<BITS>
@@ -665,7 +674,7 @@ where
 
     #[inline(always)]
     fn begin<I: Simd>(isa: I, Under { looks, scale }: &mut Self::Looks<I>, is_kept: bool) {
-        let is_one = !scale.deltas.is_null();
+        let is_one = BITS == 8 && !scale.deltas.is_null();
         let group = if is_one { Scale::ALL } else { scale.shift };
         if !is_kept || scale.at & ((1 << group) - 1) == 0 {
             // SAFETY: whoever makes a scale says that there are words for all blocks, which the loop counts.
@@ -727,14 +736,116 @@ impl<I: NarrowsByF16> Codec<I> for Coded {
         dst: *mut u8,
         [high, _]: [bool; 2],
     ) {
-        // SAFETY: whoever makes a scale says that its arrays have what all blocks need, which the loop counts, and that there are tables
-        // of all codes. The elements are the caller's promise.
-        unsafe {
-            let places = scale.places.add(scale.at / LEAST_GROUP);
-            let tables = registers!(4, K => places.add(K).read().among(scale.sixteens));
-            isa.pick_from(tables, src, high, dst);
-        }
+        // SAFETY: the caller's promise.
+        unsafe { isa.pick_from(tables(scale), src, high, dst) };
     }
+}
+
+/// The tables of the codes of the scales of a block, in groups of 16 elements.
+#[inline(always)]
+fn tables(scale: &Scale) -> [&[[u8; 16]; 2]; 4] {
+    // SAFETY: whoever makes a scale says that its arrays have what all blocks need, which the loop counts, and that there are tables of
+    // all codes.
+    unsafe {
+        let places = scale.places.add(scale.at / LEAST_GROUP);
+        registers!(4, K => &*places.add(K).read().among(scale.sixteens))
+    }
+}
+
+/// bfloat16s under scales of 8 bits to packed float4: each code of a scale has a table of the magnitudes from which on the code of an
+/// element is the next one.
+///
+/// ```text
+/// e = clamp(exponent - first, 0, 7)             0 for what becomes 0, 7 for what overflows
+/// code = codes[e] - (m < steps[e]) - (m < steps[e + 8])
+/// ```
+/// * Of seven steps no three have the same exponent: each is at least 1.4 times the one before.
+/// * Mantissas are doubled. A step that an exponent does not have is 255.
+/// * The rows of a table: the 16 steps; the 8 codes of what is not below a step, and `first`.
+pub(in crate::kernels) struct Stepped;
+
+impl Source for Stepped {
+    type Width = Bits<16>;
+    const FLOATS: bool = false;
+    type Looks<I: Simd> = Under<()>;
+
+    #[inline(always)]
+    fn looks<I: Simd>(_: I, _: &Table) -> Under<()> {
+        Under { looks: (), scale: Scale::NONE }
+    }
+}
+
+impl Scalable for Stepped {
+    #[inline(always)]
+    fn scale<I: Simd>(looks: &mut Self::Looks<I>) -> &mut Scale {
+        &mut looks.scale
+    }
+
+    #[inline(always)]
+    fn ask<I: Simd>(isa: I, scale: &Scale, block: *const u8) {
+        Quotient::<Bf16, OfAny>::ask(isa, scale, block);
+    }
+}
+
+/// The number that replaces a NaN, and the sign bit of a code.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct OfNan<V> {
+    nan: V,
+    sign: V,
+}
+
+impl<I: NarrowsByF16> Codec<I> for Stepped {
+    type From = Self;
+    type To = Bits<4>;
+    const FLOATS: bool = false;
+    type Setup = OfNan<I::V>;
+
+    #[inline(always)]
+    fn setup(isa: I, job: &Job) -> OfNan<I::V> {
+        let nan = narrow::instead_of_nan(job.policy.nan_to_finite, Bf16::INF);
+        OfNan { nan: isa.splat16(nan), sign: isa.splat8(job.narrow.sign) }
+    }
+
+    #[inline(always)]
+    fn block(isa: I, k: &OfNan<I::V>, Input { block, looks: Under { scale, .. } }: Input<I, Self>) -> I::V {
+        let mut x = without_sign_of_zero(isa, scale.others.loses_sign, block);
+        let doubled = registers!(2, K => isa.add16(x[K], x[K]));
+        let (mut exponent, mut mantissa) = (isa.high16(doubled), isa.low16(doubled));
+        // (An exponent of 255 is that of Inf or NaN.)
+        if isa.top_bits(isa.sub_u8(exponent, isa.splat8(127))) != 0 {
+            let inf = isa.splat16(2 * Bf16::INF);
+            x = registers!(2, K => isa.select_above16(doubled[K], inf, k.nan, x[K]));
+            let doubled = registers!(2, K => isa.add16(x[K], x[K]));
+            (exponent, mantissa) = (isa.high16(doubled), isa.low16(doubled));
+        }
+        let tables = tables(&scale);
+        let [steps, codes] = registers!(2, ROW => isa.pieces_of(registers!(4, K => &tables[K][ROW])));
+        let first = isa.lookup_pieces(codes, isa.splat8(8));
+        let e = isa.min_u8(isa.sub_u8(exponent, first), isa.splat8(7));
+        let below = is_below(isa, mantissa, isa.lookup_pieces(steps, e));
+        let below_next = is_below(isa, mantissa, isa.lookup_pieces(steps, isa.or(e, isa.splat8(8))));
+        let code = isa.sub8(isa.sub8(isa.lookup_pieces(codes, e), below), below_next);
+        narrow::signed::<I, Finite>(isa, code, isa.signs16(x), k.sign)
+    }
+}
+
+/// 1 where a byte is below a step, else 0.
+#[inline(always)]
+fn is_below<I: NarrowsByF16>(isa: I, bytes: I::V, steps: I::V) -> I::V {
+    isa.min_u8(isa.sub_u8(steps, bytes), isa.splat8(1))
+}
+
+/// Elements of 16 bits, of which -0 has become 0 if it `loses` its sign.
+#[inline(always)]
+fn without_sign_of_zero<I: NarrowsByF16>(isa: I, loses: bool, x: [I::V; 2]) -> [I::V; 2] {
+    if !loses {
+        return x;
+    }
+    // (Doubled, only 0 and -0 are 0.)
+    registers!(2, K => {
+        let magnitude = isa.add16(x[K], x[K]);
+        isa.select_above16(magnitude, isa.splat16(0), x[K], isa.splat16(0))
+    })
 }
 
 /// Masks of the bits of a code, and what codes of 8 bits need.
@@ -811,12 +922,10 @@ where
             words = isa.zip_pieces::<1>(low, isa.xor(high, isa.and(code, isa.splat8(0x80))));
             words = registers!(2, K => isa.add16(words[K], isa.shr32v(more[K], k.right)));
         }
-        if !scale.deltas.is_null() {
+        if BITS == 8 && !scale.deltas.is_null() {
             let delta = isa.splat32(delta(&scale, 0));
-            let mut adds = isa.zero_where_zero8(magnitude, isa.splat8(u8::MAX));
-            if BITS == 8 {
-                adds = isa.select_above8(magnitude, k.most, isa.splat8(0), adds);
-            }
+            let adds = isa.zero_where_zero8(magnitude, isa.splat8(u8::MAX));
+            let adds = isa.select_above8(magnitude, k.most, isa.splat8(0), adds);
             let adds = isa.zip_pieces::<1>(adds, adds);
             words = registers!(2, K => isa.add16(words[K], isa.and(adds[K], delta)));
         }
@@ -872,7 +981,9 @@ pub(in crate::kernels) fn products<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
     route: &Route,
 ) -> Option<RunScaled> {
-    if route.src.is_packed() && route.from.bits() == 4 { I::Narrowing::products(route.to) } else { None }
+    let is_meant =
+        route.src.is_packed() && route.from.bits() == 4 && matches!(route.to, DType::BF16 | DType::F16);
+    if is_meant { I::Narrowing::products() } else { None }
 }
 
 fn to_float<I: Simd, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
@@ -926,6 +1037,15 @@ type ToE2m1<S> = Quotient<S, OfFloat<{ DType::F4E2M1 as usize }>>;
 type ToE4m3<S> = Quotient<S, OfFloat<{ DType::F8E4M3FN as usize }>>;
 type ToE5m2<S> = Quotient<S, OfFloat<{ DType::F8E5M2 as usize }>>;
 
+/// The kernel from bfloat16 to packed float4 by steps that are looked up, if there is one.
+pub(in crate::kernels) fn stepped<I: Simd<Narrowing: ScaledNarrowing<I>>>(
+    _: I,
+    route: &Route,
+) -> Option<RunScaled> {
+    let is_meant = route.from == DType::BF16 && route.to == DType::F4E2M1 && route.dst.is_packed();
+    if is_meant { I::Narrowing::stepped() } else { None }
+}
+
 /// The kernel that divides bfloat16s by parts, to a float of 8 bits with NaN and -0, or to packed ones of fewer, if there is one.
 pub(in crate::kernels) fn parts<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
@@ -963,7 +1083,7 @@ pub(in crate::kernels) trait ScaledNarrowing<I: Simd> {
         run::<I, ToNarrow<S, Signed, 8, false>>()
     }
     /// The kernel by [`Products`], if there is one.
-    fn products(_: DType) -> Option<RunScaled> {
+    fn products() -> Option<RunScaled> {
         None
     }
     /// The kernel by [`Sixteen`], if there is one.
@@ -979,6 +1099,10 @@ pub(in crate::kernels) trait ScaledNarrowing<I: Simd> {
     }
     /// Makes its tables of words as they are cast.
     fn arrange(_: I, _tables: &mut [Table16]) {}
+    /// The kernel by [`Stepped`], if there is one.
+    fn stepped() -> Option<RunScaled> {
+        None
+    }
     /// The kernel by [`Tabled`], if there is one.
     fn tabled<const BITS: usize, const ADDS: bool>() -> Option<RunScaled>
     where
@@ -1029,12 +1153,8 @@ macro_rules! by_f16 {
             fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
                 run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>()
             }
-            fn products(to: DType) -> Option<RunScaled> {
-                match to {
-                    DType::BF16 => Some(run::<I, ByProducts<false>>()),
-                    DType::F16 => Some(run::<I, ByProducts<true>>()),
-                    _ => None,
-                }
+            fn products() -> Option<RunScaled> {
+                Some(run::<I, ByProducts>())
             }
             fn sixteen<const BITS: usize>() -> Option<RunScaled>
             where
@@ -1044,6 +1164,9 @@ macro_rules! by_f16 {
             }
             fn coded() -> Option<RunScaled> {
                 Some(run::<I, Coded>())
+            }
+            fn stepped() -> Option<RunScaled> {
+                Some(run::<I, Stepped>())
             }
             #[inline(always)]
             fn arrange(isa: I, tables: &mut [Table16]) {

@@ -53,6 +53,7 @@ impl Quantizing<'_> {
     }
 
     /// The least and greatest of all elements.
+    #[inline(never)] // From two places.
     pub(super) fn all_extremes(&self, how: &Parallel<'_>) -> Result<Extremes, Error> {
         let count = self.grid.count;
         let chunks = (0..count).step_by(PIECE).map(|first| first..count.min(first + PIECE));

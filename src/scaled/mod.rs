@@ -1,6 +1,8 @@
 #![doc = include_str!("../../docs/scaled.md")]
 #![cfg_attr(not(isa = "vector"), allow(dead_code, reason = "what the files that need registers use"))]
 
+#[cfg(isa = "vector")]
+mod coded;
 mod codes;
 mod dequantizer;
 #[cfg(isa = "vector")]

@@ -6,7 +6,7 @@ use lanecast::scaled::{
     Dequantizer, Losses, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling,
     TensorScale,
 };
-use lanecast::{CastOptions, DType, Isa, Packing, Rounding};
+use lanecast::{CastOptions, DType, Isa, NanToFinite, Packing, Rounding};
 
 use crate::bridge::Suite;
 use crate::exact::Random;
@@ -37,6 +37,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("bfloat16s under scales of every exponent", exponents_of_scales);
     suite.test_beside_reference("every code under scales that have words of their own", words_of_scales);
     suite.test_beside_reference("codes of 4 bits under every scale of 8 bits", every_short_scale);
+    suite.test_beside_reference("float4 around its ties, under every scale of 8 bits", every_step);
     suite.test_beside_reference("requantised as by the reference", |isa| each(isa, requantised));
     suite.test("a factor of the source that divides", factor_of_the_source);
     suite.test_beside_reference("every short length", every_length);
@@ -1210,6 +1211,74 @@ fn every_short_scale(isa: Isa) {
                 }
             }
         }
+    }
+}
+
+/// As many bfloat16s as pay for the steps of float4 under each scale that 8 bits can be: around those steps, and of all kinds.
+fn every_step(isa: Isa) {
+    use DType::{BF16, F4E2M1, F32};
+    let random = &mut Random::new(31);
+    let scales: Vec<DType> =
+        DType::ALL.into_iter().filter(|dtype| dtype.bits() == 8 && dtype.float_format().is_some()).collect();
+    let factors = [TensorScale::None, TensorScale::Multiply(0.37), TensorScale::Divide(2688.5)];
+    for case in 0..4 * scales.len() * Profile::ALL.len() {
+        let scale = scales[case % scales.len()];
+        let block = random.pick(&[16, 16, 32, 64]);
+        let scaling = Scaling::blocks(&[block], scale)
+            .profile(Profile::ALL[case / scales.len() % Profile::ALL.len()])
+            .tensor_scale(random.pick(&factors));
+        let options = CastOptions::new()
+            .saturate(random.one_in(2))
+            .nan_to_finite(random.pick(&[NanToFinite::NegZero, NanToFinite::Max, NanToFinite::Zero]))
+            .dst_packing(random.pick(&[Packing::LowFirst, Packing::HighFirst]));
+        let new = |isa| Quantizer::new(BF16, F4E2M1, &scaling, &options.isa(isa)).ok();
+        let Some(reference) = new(Isa::Scalar) else { continue };
+        let fast = new(isa).expect("the same on every instruction set");
+        // Rows that end with a block, or within one.
+        let width = random.pick(&[1024, 1000, 512 * block + 8]);
+        let shape = [16_384_usize.div_ceil(width), width];
+        let blocks = width.div_ceil(block);
+        // All scales, or those around 1.
+        let (first, most) = random.pick(&[(0, 256), (0x38, 16), (0x70, 16)]);
+        let codes: Vec<u8> = (0..shape[0] * blocks).map(|_| (first + random.below(most)) as u8).collect();
+        let mut decoded = vec![0; 4 * codes.len()];
+        lanecast::cast_bytes(&codes, scale, &mut decoded, F32, codes.len()).expect("sizes that fit");
+        let decoded: Vec<f32> = decoded.as_chunks().0.iter().map(|x| f32::from_ne_bytes(*x)).collect();
+        let is_number = random.one_in(2);
+        let mut src = Vec::new();
+        for row in 0..shape[0] {
+            for column in 0..width {
+                let s = match scaling.tensor_scale {
+                    TensorScale::Multiply(g) => decoded[row * blocks + column / block] * g,
+                    TensorScale::Divide(g) => decoded[row * blocks + column / block] / g,
+                    _ => decoded[row * blocks + column / block],
+                };
+                let step = random.pick(&[0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0]) * s;
+                let x = match random.below(if is_number { 6 } else { 64 }) {
+                    0 => random.below(0x7F80) as u16,
+                    1 => random.pick(&[0, 1, 0x7F, 0x80, 0x7F7F]),
+                    6 => random.pick(&[0x7F80, 0x7F81, 0x7FC0, 0x7FFF]),
+                    _ => ((step.abs().to_bits() >> 16) as u16 + random.below(4) as u16).saturating_sub(1),
+                };
+                let x =
+                    if is_number && x >= 0x7F80 { 0 } else { x & 0x7FFF } | (random.below(2) as u16) << 15;
+                src.extend_from_slice(&x.to_ne_bytes());
+            }
+        }
+        let [expected, found] = [&reference, &fast].map(|q| {
+            let mut all = [0; 2].map(|_| vec![0; q.code_bytes(&shape).expect("a size")]);
+            let mut made = vec![0; q.scale_bytes(&shape).expect("a size")];
+            q.quantize_given(&src, &shape, &codes, None, &mut all[0]).expect("sizes that fit");
+            // (A profile may find no scales for these dtypes.)
+            let finds = q.quantize(&src, &shape, &mut all[1], &mut made).is_ok();
+            (all, made, finds)
+        });
+        for (given, (expected, found)) in expected.0.iter().zip(&found.0).enumerate() {
+            let at = first_difference(expected, found).map(|at| 2 * at);
+            let of = at.map(|at| (&src[2 * at..2 * at + 4], codes[at / width * blocks + at % width / block]));
+            assert_eq!(at, None, "{isa} -> {F4E2M1} {given} {of:x?} {shape:?} {scaling:?} {options:?}");
+        }
+        assert_eq!((expected.1, expected.2), (found.1, found.2), "{isa} {scaling:?}");
     }
 }
 

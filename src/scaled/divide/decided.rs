@@ -20,6 +20,8 @@ pub(in crate::scaled) struct Decided {
     pub(super) then: Option<Caster>,
     /// A faster kernel, where many elements have one scale, or where scales are powers of two.
     pub(super) parts: Option<Parts>,
+    /// The same where scales have 8 bits: by a table for each of them.
+    pub(super) stepped: Option<ScaledKernel>,
     /// Several elements share a byte.
     pub(super) is_packed: bool,
     /// Magnitudes from float16 to float32, and on to float64; from there to scales; scales to float32.
@@ -87,6 +89,7 @@ impl Decided {
             isa,
             kernel,
             then,
+            stepped: ScaledKernel::stepped(isa, from, to, &options).filter(|_| !quantize.has_zero_points()),
             parts: Parts::new(isa, quantize, (how, others), [&options, &plain.src_order(options.src_order)]),
             is_packed: to.bits() < 8 && options.dst_packing != Packing::OnePerByte,
             half: cast(DType::F16, DType::F32)?,

@@ -7,6 +7,7 @@
 
 mod decided;
 mod scales;
+mod steps;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,6 +15,7 @@ use core::mem::take;
 use core::ops::Range;
 use core::slice;
 
+use super::coded::{self, Coded};
 use super::engine::{Given, Part, Quantizing, Room, Sink};
 use super::error::Error;
 use super::exact::Exact;
@@ -27,7 +29,9 @@ use crate::formats::dtype::DType;
 use crate::kernels::magnitudes;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{BLOCK, Factor, Factors, How, LEAST_GROUP, Per, Rows, Table128, UNDIVIDED};
+use crate::kernels::scaled::{
+    BLOCK, Factor, Factors, How, LEAST_GROUP, Per, Place, Rows, Table128, UNDIVIDED,
+};
 use crate::kernels::scales::TIES;
 pub(super) use decided::Decided;
 use decided::Parts;
@@ -64,6 +68,8 @@ struct Buffers {
     /// For division by parts: a table for each scale, and from which exponent on the kernel looks up what is divided by it.
     tables: Vec<Table128>,
     begins: Vec<u32>,
+    /// Where there is a table for each code of a scale: those of each 16 elements.
+    places: Vec<Place>,
     /// Scales rounded to the dtype in which a profile divides, where that has 16 bits.
     kept: Vec<u8>,
     /// Quotients on their way to [`Decided::then`]. Allocated when first needed.
@@ -87,6 +93,7 @@ impl Buffers {
             codes: zeros(0, 4 * n, true)?,
             tables: zeros(Table128::ZEROS, n, divide.parts().is_some_and(|parts| !parts.are_powers))?,
             begins: zeros(0, n + BLOCK, divide.parts().is_some())?,
+            places: zeros(Place::of(0), coded::places(divide.job.grid, n), divide.coded().is_some())?,
             quotients: None,
         })
     }
@@ -101,6 +108,13 @@ struct Division {
     by_parts: bool,
     /// As in [`Factors`]: how far ahead to prefetch.
     next: isize,
+}
+
+/// Tables that belong to a quantisation, or to one that it is a part of.
+enum Held<'a> {
+    None,
+    Here(Coded),
+    There(&'a Coded),
 }
 
 /// A quantisation by the vector kernels.
@@ -121,6 +135,8 @@ pub(super) struct Divide<'a> {
     divisor: f64,
     /// Where there is one block only and the profile does not derive this from the rounded scale: what elements are multiplied with.
     inverse: Option<f32>,
+    /// Where there is a table for each code of a scale: those.
+    coded: Held<'a>,
 }
 
 impl<'a> Divide<'a> {
@@ -166,7 +182,7 @@ impl<'a> Divide<'a> {
         if factor.divides && !(LEAST..MOST).contains(&magnitude(divisor as f32)) {
             return None;
         }
-        Some(Self {
+        let mut divide = Self {
             job,
             bytes: &[],
             first: 0,
@@ -177,12 +193,23 @@ impl<'a> Divide<'a> {
             g,
             divisor,
             inverse: None,
-        })
+            coded: Held::None,
+        };
+        divide.coded = divide.steps().map_or(Held::None, Held::Here);
+        Some(divide)
+    }
+
+    fn coded(&self) -> Option<&Coded> {
+        match &self.coded {
+            Held::None => None,
+            Held::Here(coded) => Some(coded),
+            Held::There(coded) => Some(coded),
+        }
     }
 
     /// The same quantisation of `bytes`, which begin with the element `first`.
     pub(super) fn on<'b>(&'b self, bytes: &'b [u8], first: usize) -> Divide<'b> {
-        Divide { bytes, first, ..*self }
+        Divide { bytes, first, coded: self.coded().map_or(Held::None, Held::There), ..*self }
     }
 
     /// Can it find scales? Only if the rows of a block are adjacent, because it looks at all rows of a block together.
@@ -215,8 +242,8 @@ impl<'a> Divide<'a> {
 
     /// How many scales a region may have.
     fn most(&self) -> usize {
-        let most = if self.parts().is_some_and(|parts| !parts.are_powers) { TABLES } else { SCALES };
-        self.job.grid.scales.min(most)
+        let has_tables = self.parts().is_some_and(|parts| !parts.are_powers);
+        self.job.grid.scales.min(if has_tables { TABLES } else { SCALES })
     }
 
     /// Finds the scales of a piece and casts it. `dst` begins where the piece does.
@@ -279,8 +306,10 @@ impl<'a> Divide<'a> {
                 found[group] = found[columns].iter().fold(0, |most, &amax| most.max(amax));
             }
         }
-        let most = buffers.amax[..groups].iter().fold(0, |most, &amax| most.max(amax));
-        if most >= inf(job.quantize.from) || self.codes(groups, buffers).is_none() {
+        // (As signed integers, which are compared faster.)
+        let inf = inf(job.quantize.from) as i32;
+        let is_finite = !buffers.amax[..groups].iter().fold(false, |any, &amax| any | (amax as i32 >= inf));
+        if !is_finite || self.codes(groups, buffers).is_none() {
             // Inf or NaN among the data, or a scale out of bounds: the reference finds the scales, too.
             let scales = *scale..scale + groups;
             let part = Part { rows: rows.clone(), columns: columns.clone(), scales };
@@ -384,7 +413,7 @@ impl<'a> Divide<'a> {
         buffers: &mut Buffers,
     ) -> Result<(), Error> {
         let job = self.job;
-        let Buffers { scales, inverses, zeros, each, tables, begins, quotients, .. } = buffers;
+        let Buffers { scales, inverses, zeros, each, tables, begins, places, quotients, .. } = buffers;
         let mut arrays =
             [&scales[known..], &inverses[known..], if zeros.is_empty() { &[] } else { &zeros[known..] }];
         let block = job.grid.block();
@@ -408,7 +437,11 @@ impl<'a> Divide<'a> {
         let at = job.write.at(segment.first) - job.write.at(base);
         let src = &self.bytes[(segment.first - self.first) * self.width..];
         let (mut kernel, mut then, mut factors) = (&self.decided.kernel, &self.decided.then, factors);
-        if let Some(parts) = self.parts().filter(|_| by_parts) {
+        if let (Some(coded), Some(stepped)) = (self.coded(), &self.decided.stepped) {
+            let others = self.decided.others;
+            factors = Factors { others, next, ..coded.factors(job.grid, places, known) };
+            (kernel, then) = (stepped, &None);
+        } else if let Some(parts) = self.parts().filter(|_| by_parts) {
             let tables = if parts.are_powers { slice::from_ref(&UNDIVIDED) } else { &tables[known..] };
             let how = if parts.are_powers { How::Near } else { How::Odd };
             let (per, others, deltas) = (segment.per, self.decided.others, &begins[known..]);

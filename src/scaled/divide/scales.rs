@@ -266,7 +266,13 @@ impl Divide<'_> {
     }
 
     /// Decodes the scales, computes what to divide by or multiply with, and flags each scale for which the kernel would be wrong.
-    fn numbers(&self, codes: &[u8], groups: usize, is_found: bool, buffers: &mut Buffers) -> Division {
+    pub(super) fn numbers(
+        &self,
+        codes: &[u8],
+        groups: usize,
+        is_found: bool,
+        buffers: &mut Buffers,
+    ) -> Division {
         let how = self.decided.how;
         let bytes = &codes[..groups * self.job.quantize.scale.bits() as usize / 8];
         let scales = &mut buffers.scales[..groups];
@@ -348,6 +354,11 @@ impl Divide<'_> {
         is_found: bool,
         buffers: &mut Buffers,
     ) -> Division {
+        if let Some(coded) = self.coded() {
+            let Buffers { places, flags, .. } = buffers;
+            let flags = coded.find(self.job.grid, &codes[..groups], places, &mut flags[..groups]);
+            return Division { how: self.decided.how, flags, by_parts: false, next: 0 };
+        }
         let Some(parts) = self.parts() else { return self.numbers(codes, groups, is_found, buffers) };
         if parts.are_powers {
             let by_parts = self.exponents(parts, &codes[..groups], is_found, buffers);

@@ -168,6 +168,7 @@ impl Tabling {
         if scale != DType::F8E8M0 || after != Factor::NONE || to != DType::BF16 {
             return None;
         }
+        let tabled = ScaledKernel::tabled(isa, from, to, options, By::Exponent)?;
         let how = if ties == MayTie::Never { How::Near } else { How::Odd };
         let per = Per::Group(LEAST_GROUP);
         let others = Others { loses_sign, ..Others::NONE };
@@ -176,7 +177,6 @@ impl Tabling {
         all_codes(from, options, 128, &mut codes)?;
         kernel.fill(&codes, &mut words, &mut table, &factors);
         let [table] = table;
-        let tabled = ScaledKernel::tabled(isa, from, to, options, By::Exponent)?;
         Some(Self { kernel: tabled, maker: *kernel, by: By::Exponent, table, any_scale: true })
     }
 

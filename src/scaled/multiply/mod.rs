@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::slice;
 
+use super::coded::{self, Coded};
 use super::engine::{Dequantizing, Room, ToFloats};
 use super::error::Error;
 use super::memory::{array, once};
@@ -25,7 +26,7 @@ use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
 use crate::kernels::scaled::{
-    BLOCK, By, Factors, How, LEAST_GROUP, Others, Per, Place, Rows, ScaledKernel, Table16, Table128,
+    BLOCK, By, Factors, How, Others, Per, Place, Rows, ScaledKernel, Table16, Table128,
 };
 use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 pub(super) use decided::{Decided, product_bits};
@@ -36,20 +37,8 @@ const SIXTEEN: usize = 512;
 /// Tables filled at a time, and the room that takes: codes of up to a byte, and products of two.
 const MADE: usize = 16;
 type Made = [[u8; 128]; 3 * MADE];
-/// The codes of a scale of 8 bits.
-const ALL: usize = 256;
-/// Scales that are looked up at a time, where each of those has a table.
-const CODES: usize = 4096;
 /// Elements that go by way of float64 at a time.
 const TILE: usize = 1024;
-
-/// A table of products for each code of a scale.
-struct Coded {
-    tables: Box<[Table16; ALL]>,
-    /// The first code that they are right for, and how many follow.
-    first: u8,
-    most: u8,
-}
 
 /// What is computed of the scales of one region.
 struct Buffers {
@@ -85,14 +74,14 @@ impl Buffers {
         let by = multiply.tabling().map(|tabling| tabling.by);
         let whole = n + BLOCK;
         let has_kernel = multiply.decided.kernel.is_some();
-        let (is_coded, repeats) = (multiply.coded.is_some(), multiply.repeats());
+        let is_coded = multiply.coded.is_some();
         Ok(Self {
             scales: zeros(0.0, whole, has_kernel && !is_coded)?,
             zeros: zeros(0.0, whole, multiply.job.given.zero_points.is_some())?,
             codes: zeros(0, if is_coded { n } else { 4 * n }, has_kernel)?,
             flags: zeros(0, n, has_kernel)?,
             deltas: zeros(0, whole, by == Some(By::Exponent))?,
-            places: zeros(Place::of(0), n * repeats + BLOCK / LEAST_GROUP, is_coded)?,
+            places: zeros(Place::of(0), coded::places(multiply.job.grid, n), is_coded)?,
             tables: zeros(Table128::ZEROS, n, by == Some(By::Scale))?,
             sixteens: zeros(Table16::ZEROS, n, by == Some(By::Sixteen))?,
             made: None,
@@ -172,7 +161,7 @@ impl<'a> Multiply<'a> {
         let (grid, base) = (self.job.grid, elements.start);
         let most = grid.scales.min(match self.tabling().map(|tabling| tabling.by) {
             Some(By::Scale) => TABLES,
-            Some(By::Code) => CODES,
+            Some(By::Code) => coded::TOGETHER,
             _ => SCALES,
         });
         let (mut buffers, mut room) = (Buffers::new(most, self)?, None);
@@ -281,11 +270,7 @@ impl<'a> Multiply<'a> {
                 By::Scale => Factors { tables: &tables[known..], ..none },
                 By::Exponent => Factors { deltas: &deltas[known..], ..one },
                 By::Sixteen => Factors { sixteens: &sixteens[known..], ..none },
-                By::Code => {
-                    let tables = self.coded.as_ref().map_or(&[][..], |coded| &coded.tables[..]);
-                    let places = &places[known * self.repeats()..];
-                    Factors { per: Per::Group(LEAST_GROUP), sixteens: tables, places, ..none }
-                }
+                By::Code => self.coded.as_ref().map_or(none, |coded| coded.factors(job.grid, places, known)),
             };
             kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
             return Ok(());

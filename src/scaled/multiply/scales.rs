@@ -1,11 +1,12 @@
 //! From the codes of scales to the numbers and tables that the kernels of a dequantisation take.
 
 use super::decided::{INF, LEAST_OF_TWO, MOST_OF_TWO, MayTie, Tabling, all_codes};
-use super::{ALL, Buffers, Coded, MADE, Multiply};
+use super::{Buffers, MADE, Multiply};
 use crate::cast::Caster;
 use crate::formats::isa::Isa;
-use crate::kernels::scaled::{BLOCK, By, Factor, Factors, How, LEAST_GROUP, Others, Per, Place, Table16};
-use crate::kernels::scales::{self, Bounds, TIES, WRONG};
+use crate::kernels::scaled::{BLOCK, By, Factor, Factors, How, Others, Per, Table16};
+use crate::kernels::scales::{self, Bounds, TIES};
+use crate::scaled::coded::{ALL, Coded, EVERY, is_for};
 use crate::scaled::error::Error;
 use crate::scaled::memory::{array, once};
 use crate::scaled::numbers::{LEAST, MOST};
@@ -16,14 +17,16 @@ use crate::scaled::scaling::TensorScale;
 /// groups in registers are the faster.)
 const CODED: usize = 1 << 14;
 const CODED_GROUPS: usize = 1 << 11;
-/// The most elements that a scale may have for that.
-const MOST_GROUP: usize = 64;
+
 impl Multiply<'_> {
     /// Computes what the kernel needs of `n` scales from `scale` on, and flags them. Returns the union of the flags; None if there is
     /// no kernel.
     pub(super) fn numbers(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Result<Option<u8>, Error> {
         if let Some(coded) = &self.coded {
-            return Ok(Some(self.codes(coded, scale, n, buffers)));
+            let Buffers { codes, places, flags, .. } = buffers;
+            let given = &self.job.given;
+            let codes = given.scales.native(given.bytes, scale..scale + n, codes);
+            return Ok(Some(coded.find(self.job.grid, codes, places, flags)));
         }
         let Some(mut flags) = self.factors(scale, n, buffers) else { return Ok(None) };
         let decided = self.decided;
@@ -67,53 +70,21 @@ impl Multiply<'_> {
         Ok(Some(flags))
     }
 
-    /// The places of the tables for `n` scales from `scale` on, and their flags. Returns the union of the flags.
-    fn codes(&self, coded: &Coded, scale: usize, n: usize, buffers: &mut Buffers) -> u8 {
-        let Buffers { codes, flags, places, .. } = buffers;
-        let given = &self.job.given;
-        let codes = given.scales.native(given.bytes, scale..scale + n, codes);
-        let mut all = 0;
-        for (code, flags) in codes.iter().zip(flags) {
-            *flags = if code.wrapping_sub(coded.first) <= coded.most { 0 } else { WRONG };
-            all |= *flags;
-        }
-        match self.repeats() {
-            1 => codes.iter().zip(places).for_each(|(&code, place)| *place = Place::of(code)),
-            2 => {
-                let pairs = places.as_chunks_mut::<2>().0;
-                codes.iter().zip(pairs).for_each(|(&code, pair)| *pair = [Place::of(code); 2]);
-            }
-            n => codes.iter().zip(places.chunks_mut(n)).for_each(|(&code, all)| all.fill(Place::of(code))),
-        }
-        all
-    }
-
-    /// How many times 16 elements a block has.
-    pub(super) fn repeats(&self) -> usize {
-        self.job.grid.block() / LEAST_GROUP
-    }
-
     /// The tables of all codes of a scale, if that is how elements are looked up. None where there are too few to pay for them, or no
     /// memory.
     pub(super) fn coded(&self) -> Option<Coded> {
         let Tabling { by: By::Code, maker, .. } = self.decided.tabling.as_ref()? else { return None };
         let grid = self.job.grid;
-        let block = grid.block();
-        let has_groups = block.is_power_of_two() && (LEAST_GROUP..=MOST_GROUP).contains(&block);
         let is_wide = self.decided.isa.isa() == Isa::Avx512;
-        let pays = grid.count >= if is_wide { CODED_GROUPS * block } else { CODED };
-        if !has_groups || !pays || self.job.given.zero_points.is_some() {
+        let pays = grid.count >= if is_wide { CODED_GROUPS * grid.block() } else { CODED };
+        if !is_for(grid) || !pays || self.job.given.zero_points.is_some() {
             return None;
         }
-        let every: [u8; ALL] = core::array::from_fn(|code| code as u8);
         // (A kernel reads whole blocks.)
         let (mut scales, mut flags, mut room) = ([0.0; ALL + BLOCK], [0; ALL], [0; 2 * ALL]);
-        self.decided.to_f32[0]?.fill(&every[..], (&mut scales[..ALL]).into(), ALL).ok()?;
+        self.decided.to_f32[0]?.fill(&EVERY[..], (&mut scales[..ALL]).into(), ALL).ok()?;
         self.bound(&mut scales[..ALL], &mut flags, &mut room)?;
-        // Most are right: the first run of those.
-        let is_right = |flags: &u8| flags & WRONG == 0;
-        let first = flags.iter().position(is_right)?;
-        let n = flags[first..].iter().take_while(|flags| is_right(flags)).count();
+        let right = Coded::right(&flags);
         let mut codes = [0; ALL * 16 / 2];
         all_codes(self.job.dequantize.from, &self.job.read.options(), 16, &mut codes)?;
         let mut tables = array(Table16::ZEROS).ok()?;
@@ -121,12 +92,12 @@ impl Multiply<'_> {
             per: Per::Group(16),
             how: if self.ties == MayTie::Never { How::Near } else { How::Odd },
             tensor: self.decided.tensor.after,
-            scales: &scales[first..],
+            scales: &scales[right.start.min(ALL)..],
             others: Others { loses_sign: self.job.dequantize.loses_sign, ..Others::NONE },
             ..Factors::NONE
         };
-        maker.fill_coded(&codes, &mut tables[first..first + n], &factors);
-        Some(Coded { tables, first: first as u8, most: (n - 1) as u8 })
+        maker.fill_coded(&codes, &mut tables[right.clone()], &factors);
+        Coded::new(tables, right)
     }
 
     /// Decodes `n` scales from `scale` on to float32, with the factor of the tensor and the zero points, and flags them.

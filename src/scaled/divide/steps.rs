@@ -1,0 +1,119 @@
+//! Quantisation to float4 under scales of 8 bits: from which magnitude on an element becomes the next code, for each code of a scale.
+
+use super::{Buffers, Divide};
+use crate::kernels::scaled::{Factor, How, Table16};
+use crate::kernels::scales::WRONG;
+use crate::scaled::coded::{ALL, Coded, EVERY, is_for};
+use crate::scaled::memory::array;
+use crate::scaled::numbers::{LEAST, MOST};
+
+/// If there are at least so many elements, tables for all codes of a scale pay.
+const PAYS_FROM: usize = 1 << 14;
+/// What is halfway between one number of float4_e2m1fn and the next.
+const TIES: [f64; 7] = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0];
+
+/// The bits of the first bfloat16 that becomes each code but 0.
+type Steps = [u16; TIES.len()];
+
+impl Divide<'_> {
+    /// The tables of all codes of a scale, if there is a kernel for them. None where there are too few elements to pay for them, or no
+    /// memory.
+    #[inline(never)] // It is seldom called, and where little is inlined already.
+    pub(super) fn steps(&self) -> Option<Coded> {
+        let (quantize, grid) = (self.job.quantize, self.job.grid);
+        self.decided.stepped?;
+        // (One table for powers of two is faster, where there is a kernel for that.)
+        if quantize.scale.bits() != 8 || !is_for(grid) || grid.count < PAYS_FROM || self.parts().is_some() {
+            return None;
+        }
+        let mut buffers = Buffers::new(ALL, self, false, false).ok()?;
+        self.numbers(&EVERY, ALL, false, &mut buffers);
+        let numbers = if self.decided.how == How::Near { &buffers.inverses } else { &buffers.scales };
+        let (mut tables, mut flags) = (array(Table16::ZEROS).ok()?, [WRONG; ALL]);
+        // Scales that differ by a power of two have the same mantissas in their steps.
+        let mut known = [None; 8];
+        for (code, &number) in numbers[..ALL].iter().enumerate() {
+            let bits = number.to_bits();
+            if buffers.flags[code] & WRONG != 0 || !(LEAST..MOST).contains(&bits) {
+                continue;
+            }
+            let normal = bits & 0x7F_FFFF | 1f32.to_bits();
+            let place = &mut known[(normal >> 20) as usize % 8];
+            let made = place.filter(|&(of, _)| of == normal);
+            let (_, table) =
+                made.unwrap_or_else(|| (normal, Table::new(&self.steps_of(f32::from_bits(normal)))));
+            *place = Some((normal, table));
+            let exponent = (bits >> 23) as i32 - 127;
+            let more = if self.decided.how == How::Near { -exponent } else { exponent };
+            (tables[code], flags[code]) = (table.times(more), 0);
+        }
+        Coded::new(tables, Coded::right(&flags))
+    }
+
+    /// The steps where elements are divided by `number`, or multiplied with it. (That a profile rounds quotients to bfloat16 changes none: a
+    /// tie times a scale has up to 8 bits, and is a bfloat16 itself.)
+    fn steps_of(&self, number: f32) -> Steps {
+        let Factor { by, divides } = self.factor;
+        let (g, over) = if divides { (1.0, f64::from(by)) } else { (f64::from(by), 1.0) };
+        let scale = match self.decided.how {
+            How::Near => 1.0 / f64::from(number),
+            How::Odd | How::Over => f64::from(number) * g / over,
+        };
+        core::array::from_fn(|i| {
+            let (tie, is_even) = (TIES[i], i % 2 == 1);
+            let is_there = |bits: u16| {
+                let x = f32::from_bits(u32::from(bits) << 16);
+                // (Products of so few bits are exact in float64.)
+                let (x, tie) = match self.decided.how {
+                    How::Odd => (f64::from(x) * over, tie * f64::from(number) * g),
+                    How::Near => (f64::from(x * number), tie),
+                    How::Over => (f64::from(x / number), tie),
+                };
+                x > tie || is_even && x == tie
+            };
+            let mut step = (((tie * scale) as f32).to_bits() >> 16) as u16;
+            while is_there(step) {
+                step -= 1;
+            }
+            while !is_there(step) {
+                step += 1;
+            }
+            step
+        })
+    }
+}
+
+/// The table of some steps, as `Stepped` in kernels/codec/scaled.rs reads it.
+#[derive(Clone, Copy)]
+struct Table {
+    rows: [[u8; 16]; 2],
+    first: i32,
+}
+
+impl Table {
+    fn new(steps: &Steps) -> Self {
+        let exponents = steps.map(|step| step >> 7);
+        let first = exponents[0] - 1;
+        let [mut mantissas, mut codes] = [[0xFF; 16], [0; 16]];
+        for e in 0..8 {
+            let mut here = (0..TIES.len()).filter(|&i| usize::from(exponents[i] - first) == e);
+            for row in [e, e + 8] {
+                mantissas[row] = here.next().map_or(0xFF, |i| (steps[i] << 1) as u8);
+            }
+            debug_assert!(here.next().is_none());
+            // (Both steps are taken back from this where they are not there.)
+            codes[e] =
+                2 + exponents.iter().filter(|&&exponent| usize::from(exponent - first) < e).count() as u8;
+        }
+        Self { rows: [mantissas, codes], first: first.into() }
+    }
+
+    /// The table of the steps times 2^`more`, which are normal numbers.
+    fn times(self, more: i32) -> Table16 {
+        let first = self.first + more;
+        debug_assert!((1..=246).contains(&first));
+        let [mantissas, mut codes] = self.rows;
+        codes[8..].fill(first as u8);
+        Table16::new([mantissas, codes])
+    }
+}
