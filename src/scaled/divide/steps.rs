@@ -95,15 +95,14 @@ impl Table {
         let exponents = steps.map(|step| step >> 7);
         let first = exponents[0] - 1;
         let [mut mantissas, mut codes] = [[0xFF; 16], [0; 16]];
-        for e in 0..8 {
+        for (e, code) in codes[..8].iter_mut().enumerate() {
             let mut here = (0..TIES.len()).filter(|&i| usize::from(exponents[i] - first) == e);
             for row in [e, e + 8] {
                 mantissas[row] = here.next().map_or(0xFF, |i| (steps[i] << 1) as u8);
             }
             debug_assert!(here.next().is_none());
             // (Both steps are taken back from this where they are not there.)
-            codes[e] =
-                2 + exponents.iter().filter(|&&exponent| usize::from(exponent - first) < e).count() as u8;
+            *code = 2 + exponents.iter().filter(|&&exponent| usize::from(exponent - first) < e).count() as u8;
         }
         Self { rows: [mantissas, codes], first: first.into() }
     }
