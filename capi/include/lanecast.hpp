@@ -61,13 +61,15 @@ inline void require(lanecast_status status)
         throw error(status);
 }
 
-/* lanecast_options with their defaults. */
+/* lanecast_options with their defaults, or those of a profile: "onnx", "numpy", .. */
 struct options : lanecast_options {
-    options() { require(lanecast_options_init(this)); }
+    options() : lanecast_options() { require(lanecast_options_init(this)); }
+    explicit options(const char *profile) : lanecast_options() { require(lanecast_options_profile(this, profile)); }
 };
 
 namespace detail {
 
+template <typename T> constexpr bool is_known = false;
 template <typename T> constexpr bool is_integer = std::is_integral_v<T> && !std::is_same_v<T, bool>;
 
 template <typename T> constexpr lanecast_dtype integer_dtype()
@@ -85,7 +87,10 @@ template <typename T> constexpr lanecast_dtype integer_dtype()
 /* The dtype of a type: of bool, of integers by size and sign, of float, double and std::complex of both; where there are such
  * types, of std::float16_t and std::bfloat16_t. A specialisation tells it of another type, which has the bits of its dtype; what
  * has no type is said by lanecast::as. */
-template <typename T, typename = void> struct dtype_of;
+template <typename T, typename = void> struct dtype_of {
+    static_assert(detail::is_known<T>, "the type has no dtype: specialise lanecast::dtype_of, or say the dtype by lanecast::as");
+    static constexpr lanecast_dtype value = LANECAST_DTYPE_UINT8;
+};
 template <typename T> struct dtype_of<T, std::enable_if_t<detail::is_integer<T>>> {
     static constexpr lanecast_dtype value = detail::integer_dtype<T>();
 };
@@ -117,21 +122,41 @@ template <typename Void> struct elements {
 
 namespace detail {
 
-template <typename Range> using element = std::remove_pointer_t<decltype(std::data(std::declval<Range &>()))>;
-template <typename Range> using void_of = std::conditional_t<std::is_const_v<element<Range>>, const void, void>;
+template <typename Range> using pointer = decltype(std::data(std::declval<Range &>()));
+template <typename Range> using element = std::remove_pointer_t<pointer<Range>>;
+template <typename T> using void_of = std::conditional_t<std::is_const_v<T>, const void, void>;
+
+template <typename T, typename = void> struct is_range : std::false_type {};
+template <typename T>
+struct is_range<T, std::void_t<pointer<T>, decltype(std::size(std::declval<T &>()))>> : std::is_pointer<pointer<T>> {};
 
 template <typename T> struct is_elements : std::false_type {};
 template <typename Void> struct is_elements<elements<Void>> : std::true_type {};
 
+/* Memory and its bytes; the dtype and the count are still to be said. */
+template <typename Range> auto memory(Range &range)
+{
+    using Plain = std::remove_const_t<Range>;
+    static_assert(is_elements<Plain>::value || is_range<Range>::value,
+                  "no range that lies in memory: a std::vector (not of bool), std::array, std::span, array, or the like");
+    if constexpr (is_elements<Plain>::value)
+        return range;
+    else if constexpr (is_range<Range>::value) {
+        using T = element<Range>;
+        return elements<void_of<T>>{LANECAST_DTYPE_UINT8, std::data(range), std::size_t(std::size(range)) * sizeof(T), 0};
+    } else
+        return elements<void>{};
+}
+
 /* A range as elements of the dtype of its type; elements as they are. */
 template <typename Range> auto of(Range &range)
 {
-    if constexpr (is_elements<std::remove_const_t<Range>>::value)
-        return range;
-    else {
-        const std::size_t count = std::size(range);
-        return elements<void_of<Range>>{dtype_v<element<Range>>, std::data(range), count * sizeof(element<Range>), count};
+    auto found = memory(range);
+    if constexpr (!is_elements<std::remove_const_t<Range>>::value && is_range<Range>::value) {
+        found.dtype = dtype_v<element<Range>>;
+        found.count = found.bytes / sizeof(element<Range>);
     }
+    return found;
 }
 
 /* How many elements of a dtype fit into some bytes. */
@@ -157,66 +182,67 @@ inline void check(const char *which, lanecast_dtype dtype, std::size_t bytes, st
                                     " elements of " + lanecast_dtype_name(dtype) + ", not " + std::to_string(count));
 }
 
-/* How many elements there are on both sides. */
-template <typename Source, typename Destination>
-std::size_t count(const Source &src, const Destination &dst, const lanecast_options &how)
+/* Compares both sides of a cast, and calls a function of lanecast.h that takes them, how many elements there are, and the options. */
+template <typename From, typename To, typename Cast>
+lanecast_status on(const From &from, To &to, const lanecast_options &how, Cast cast)
 {
-    static_assert(std::is_same_v<decltype(dst.data), void *>, "the destination must not be const");
+    const auto src = of(from);
+    const auto dst = of(to);
+    static_assert(!std::is_const_v<std::remove_pointer_t<decltype(dst.data)>>, "the destination must not be const");
     if (src.count != dst.count)
-        throw std::invalid_argument("lanecast: " + std::to_string(src.count) + " elements to " +
-                                    std::to_string(dst.count));
+        throw std::invalid_argument("lanecast: the source has " + std::to_string(src.count) +
+                                    " elements, and the destination " + std::to_string(dst.count));
     check("source", src.dtype, src.bytes, src.count, how.src_packing);
     check("destination", dst.dtype, dst.bytes, dst.count, how.dst_packing);
-    return src.count;
+    return cast(src.dtype, src.data, dst.dtype, dst.data, src.count, &how);
 }
 
 } // namespace detail
 
 /* Memory as `count` elements of a dtype, such as 16-bit integers that are bfloat16: lanecast::as(LANECAST_DTYPE_BFLOAT16, words).
- * Packed elements fill bytes from the low bits on, or as the options of the cast say. */
-template <typename Range> auto as(lanecast_dtype dtype, Range &&range, std::size_t count)
+ * Packed elements fill bytes from the low bits on, or as the options of the cast say. The memory must outlive what this returns. */
+template <typename Range> [[nodiscard]] auto as(lanecast_dtype dtype, Range &&range, std::size_t count)
 {
-    const std::size_t bytes = std::size(range) * sizeof(detail::element<Range>);
-    return elements<detail::void_of<Range>>{dtype, std::data(range), bytes, count};
+    auto found = detail::memory(range);
+    found.dtype = dtype;
+    found.count = count;
+    return found;
 }
 
 /* The same of all that is in there, packed if they have fewer than 8 bits. */
-template <typename Range> auto as(lanecast_dtype dtype, Range &&range)
+template <typename Range> [[nodiscard]] auto as(lanecast_dtype dtype, Range &&range)
 {
-    const std::size_t bytes = std::size(range) * sizeof(detail::element<Range>);
-    return as(dtype, std::forward<Range>(range), detail::fitting(dtype, bytes, LANECAST_PACKING_LOW_FIRST));
+    const auto found = detail::memory(range);
+    return as(dtype, found, detail::fitting(dtype, found.bytes, LANECAST_PACKING_LOW_FIRST));
+}
+
+/* `count` elements at an address, which there must be. */
+template <typename T> [[nodiscard]] auto as(T *data, std::size_t count)
+{
+    return elements<detail::void_of<T>>{dtype_v<T>, data, count * sizeof(T), count};
 }
 
 /* Casts elements. Both sides are a std::vector, std::array, std::span, array, or what lanecast::as makes of one. */
 template <typename From, typename To>
 void cast(const From &from, To &&to, const lanecast_options &how = options())
 {
-    const auto src = detail::of(from);
-    const auto dst = detail::of(to);
-    const std::size_t n = detail::count(src, dst, how);
-    require(lanecast_cast(src.dtype, src.data, dst.dtype, dst.data, n, &how));
+    require(detail::on(from, to, how, lanecast_cast));
 }
 
 /* The same on so many threads; 0 for a pool of as many as there are cores. */
 template <typename From, typename To>
 void cast_parallel(const From &from, To &&to, std::uint32_t threads = 0, const lanecast_options &how = options())
 {
-    const auto src = detail::of(from);
-    const auto dst = detail::of(to);
-    const std::size_t n = detail::count(src, dst, how);
-    require(lanecast_cast_parallel(src.dtype, src.data, dst.dtype, dst.data, n, &how, threads));
+    require(detail::on(from, to, how, [&](auto... with) { return lanecast_cast_parallel(with..., threads); }));
 }
 
 /* Casts, and says what that loses. */
 template <typename From, typename To>
 lanecast_report cast_checked(const From &from, To &&to, const lanecast_options &how = options())
 {
-    const auto src = detail::of(from);
-    const auto dst = detail::of(to);
-    const std::size_t n = detail::count(src, dst, how);
     lanecast_report report;
-    const lanecast_status status =
-        lanecast_cast_checked(src.dtype, src.data, dst.dtype, dst.data, n, &how, &report, nullptr);
+    const lanecast_status status = detail::on(
+        from, to, how, [&](auto... with) { return lanecast_cast_checked(with..., &report, nullptr); });
     if (status != LANECAST_ERR_LOSSY)
         require(status);
     return report;
@@ -226,19 +252,19 @@ lanecast_report cast_checked(const From &from, To &&to, const lanecast_options &
 template <typename From, typename To>
 void try_cast(const From &from, To &&to, const lanecast_options &how = options())
 {
-    const auto src = detail::of(from);
-    const auto dst = detail::of(to);
-    const std::size_t n = detail::count(src, dst, how);
-    lanecast_report report;
-    const lanecast_status status = lanecast_check(src.dtype, src.data, dst.dtype, n, &how, &report);
-    if (status == LANECAST_ERR_LOSSY)
-        throw lossy(report);
-    require(status);
-    require(lanecast_cast(src.dtype, src.data, dst.dtype, dst.data, n, &how));
+    require(detail::on(from, to, how, [](auto src_dtype, auto src, auto dst_dtype, auto dst, auto n, auto o) {
+        lanecast_report report;
+        const lanecast_status status = lanecast_check(src_dtype, src, dst_dtype, n, o, &report);
+        if (status == LANECAST_ERR_LOSSY)
+            throw lossy(report);
+        require(status);
+        return lanecast_cast(src_dtype, src, dst_dtype, dst, n, o);
+    }));
 }
 
 /* A vector of what elements become: lanecast::to<float>(bytes). */
-template <typename To, typename From> std::vector<To> to(const From &from, const lanecast_options &how = options())
+template <typename To, typename From>
+[[nodiscard]] std::vector<To> to(const From &from, const lanecast_options &how = options())
 {
     static_assert(!std::is_same_v<To, bool>, "std::vector<bool> has no elements in memory");
     std::vector<To> result(detail::of(from).count);

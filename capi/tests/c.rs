@@ -197,7 +197,8 @@ fn ranges_of_cpp_are_cast() {
     let (program, prefix) = (scratch("vectors"), installed());
     for standard in ["-std=c++17", "-std=c++20"] {
         run(Command::new("c++")
-            .args([standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"])
+            .args([standard, "-Wall", "-Wextra", "-pedantic", "-Werror"])
+            .args(["-Wconversion", "-Wsign-conversion", "-Wshadow", "-o"])
             .arg(&program)
             .arg(root().join("tests/vectors.cc"))
             .arg(format!("-I{}", prefix.join("include").display()))

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 #if __cplusplus >= 202002L
@@ -49,6 +50,19 @@ template <> struct lanecast::dtype_of<half> {
     static constexpr lanecast_dtype value = LANECAST_DTYPE_FLOAT16;
 };
 
+// A container that can only be moved, and whose size is signed.
+class matrix {
+public:
+    explicit matrix(std::size_t n) : memory_(std::make_unique<float[]>(n)), size_(static_cast<std::ptrdiff_t>(n)) {}
+    float *data() { return memory_.get(); }
+    const float *data() const { return memory_.get(); }
+    std::ptrdiff_t size() const { return size_; }
+
+private:
+    std::unique_ptr<float[]> memory_;
+    std::ptrdiff_t size_;
+};
+
 int main()
 {
     // Every kind of range on either side.
@@ -63,6 +77,15 @@ int main()
     CHECK((lanecast::to<float>(flags) == std::vector<float>{1.0f, 0.0f}));
     CHECK((lanecast::to<std::int64_t>(std::initializer_list<float>{-1.9f}) == std::vector<std::int64_t>{-1}));
     CHECK(lanecast::to<double>(std::vector<float>()).empty());
+    CHECK(lanecast::to<double>(std::array<float, 0>()).empty());
+    matrix m(3);
+    lanecast::cast(x, m);
+    CHECK(lanecast::to<double>(m) == x);
+    // Elements at an address.
+    CHECK((lanecast::to<float>(lanecast::as(&shorts[1], 2)) == std::vector<float>{-2.0f, 300.0f}));
+    lanecast::cast(std::array<float, 1>{9.0f}, lanecast::as(shorts, 1));
+    CHECK(shorts[0] == 9);
+    shorts[0] = 1;
 #if __cplusplus >= 202002L
     const std::span<int> some = std::span<int>(shorts).subspan(1);
     CHECK((lanecast::to<float>(some) == std::vector<float>{-2.0f, 300.0f}));
@@ -107,18 +130,22 @@ int main()
 
     // Errors.
     CHECK(message<std::invalid_argument>([&] { lanecast::cast(x, packed); }) ==
-          "lanecast: 3 elements to 2");
+          "lanecast: the source has 3 elements, and the destination 2");
     CHECK(message<std::invalid_argument>([&] { lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT32, packed, 3)); }) ==
           "lanecast: the destination has room for 0 elements of float32, not 3");
     CHECK(message<std::invalid_argument>(
               [&] { lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT4_E2M1FN, packed, 3), each); }) ==
           "lanecast: the destination has room for 2 elements of float4_e2m1fn, not 3");
     try {
-        lanecast::as(99, packed);
-        CHECK(!"a dtype");
+        lanecast::cast(x, lanecast::as(99, packed));
+        CHECK(false);
     } catch (const lanecast::error &error) {
         CHECK(error.status() == LANECAST_ERR_DTYPE && std::string(error.what()).find("99") != std::string::npos);
     }
+    CHECK((message<lanecast::error>([] { lanecast::options("onyx"); }).find("onyx") != std::string::npos));
+    const std::array<float, 1> large{1e9f};
+    lanecast::cast(large, lanecast::as(LANECAST_DTYPE_FLOAT8_E5M2, bytes, 1), lanecast::options("torch"));
+    CHECK(bytes[0] == 0x7C);
     lanecast::options wrong;
     wrong.rounding = 99;
     CHECK(message<lanecast::error>([&] { lanecast::cast(x, shorts, wrong); }) != "no such error");
