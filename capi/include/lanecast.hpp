@@ -1,4 +1,4 @@
-/* lanecast for C++17: casts between vectors, arrays and spans. Everything else is in lanecast.h, and lanecast::require makes
+/* lanecast for C++17: casts between vectors, arrays, spans and strided views. Everything else is in lanecast.h, and lanecast::require makes
  * exceptions of its statuses.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
@@ -6,6 +6,7 @@
 #ifndef LANECAST_HPP
 #define LANECAST_HPP
 
+#include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -120,6 +121,15 @@ template <typename Void> struct elements {
     std::size_t count;
 };
 
+/* Elements of a shape that lie bytes apart: what lanecast::strided makes. */
+template <typename Void> struct view {
+    lanecast_dtype dtype;
+    /* The first one, all of whose indices are 0. */
+    Void *data;
+    std::vector<std::size_t> shape;
+    std::vector<std::ptrdiff_t> strides;
+};
+
 namespace detail {
 
 template <typename Range> using pointer = decltype(std::data(std::declval<Range &>()));
@@ -132,6 +142,8 @@ struct is_range<T, std::void_t<pointer<T>, decltype(std::size(std::declval<T &>(
 
 template <typename T> struct is_elements : std::false_type {};
 template <typename Void> struct is_elements<elements<Void>> : std::true_type {};
+template <typename T> struct is_view : std::false_type {};
+template <typename Void> struct is_view<view<Void>> : std::true_type {};
 
 /* Memory and its bytes; the dtype and the count are still to be said. */
 template <typename Range> auto memory(Range &range)
@@ -148,24 +160,35 @@ template <typename Range> auto memory(Range &range)
         return elements<void>{};
 }
 
-/* A range as elements of the dtype of its type; elements as they are. */
-template <typename Range> auto of(Range &range)
+/* A range as elements of the dtype of its type; elements and views as they are. */
+template <typename Range> decltype(auto) of(Range &range)
 {
-    auto found = memory(range);
-    if constexpr (!is_elements<std::remove_const_t<Range>>::value && is_range<Range>::value) {
-        found.dtype = dtype_v<element<Range>>;
-        found.count = found.bytes / sizeof(element<Range>);
+    if constexpr (is_view<std::remove_const_t<Range>>::value)
+        return static_cast<const Range &>(range);
+    else {
+        auto found = memory(range);
+        if constexpr (!is_elements<std::remove_const_t<Range>>::value && is_range<Range>::value) {
+            found.dtype = dtype_v<element<Range>>;
+            found.count = found.bytes / sizeof(element<Range>);
+        }
+        return found;
     }
-    return found;
 }
 
-/* How many elements of a dtype fit into some bytes. */
-inline std::size_t fitting(lanecast_dtype dtype, std::size_t bytes, std::uint8_t packing)
+/* The width of a dtype. */
+inline std::size_t bits_of(lanecast_dtype dtype)
 {
     const std::size_t bits = lanecast_dtype_bits(dtype);
     if (bits == 0)
         /* There is no such dtype, and the library says so. */
         require(lanecast_cast(dtype, nullptr, dtype, nullptr, 0, nullptr));
+    return bits;
+}
+
+/* How many elements of a dtype fit into some bytes. */
+inline std::size_t fitting(lanecast_dtype dtype, std::size_t bytes, std::uint8_t packing)
+{
+    const std::size_t bits = bits_of(dtype);
     if (bits >= 8)
         return bytes / (bits / 8);
     if (packing == LANECAST_PACKING_ONE_PER_BYTE)
@@ -182,19 +205,109 @@ inline void check(const char *which, lanecast_dtype dtype, std::size_t bytes, st
                                     " elements of " + lanecast_dtype_name(dtype) + ", not " + std::to_string(count));
 }
 
-/* Compares both sides of a cast, and calls a function of lanecast.h that takes them, how many elements there are, and the options. */
-template <typename From, typename To, typename Cast>
-lanecast_status on(const From &from, To &to, const lanecast_options &how, Cast cast)
+/* A shape as it is written: [3, 4]. */
+inline std::string text(const std::vector<std::size_t> &shape)
 {
-    const auto src = of(from);
-    const auto dst = of(to);
-    static_assert(!std::is_const_v<std::remove_pointer_t<decltype(dst.data)>>, "the destination must not be const");
-    if (src.count != dst.count)
-        throw std::invalid_argument("lanecast: the source has " + std::to_string(src.count) +
-                                    " elements, and the destination " + std::to_string(dst.count));
-    check("source", src.dtype, src.bytes, src.count, how.src_packing);
-    check("destination", dst.dtype, dst.bytes, dst.count, how.dst_packing);
-    return cast(src.dtype, src.data, dst.dtype, dst.data, src.count, &how);
+    std::string result = "[";
+    for (const std::size_t length : shape)
+        result += (result.size() == 1 ? "" : ", ") + std::to_string(length);
+    return result + "]";
+}
+
+/* How many elements a shape has. */
+inline std::size_t product(const std::vector<std::size_t> &shape)
+{
+    if (std::find(shape.begin(), shape.end(), 0u) != shape.end())
+        return 0;
+    std::size_t count = 1;
+    for (const std::size_t length : shape) {
+        if (count > SIZE_MAX / length)
+            throw std::invalid_argument("lanecast: " + text(shape) + " are more elements than there are addresses");
+        count *= length;
+    }
+    return count;
+}
+
+inline void same_count(std::size_t src, std::size_t dst)
+{
+    if (src != dst)
+        throw std::invalid_argument("lanecast: the source has " + std::to_string(src) +
+                                    " elements, and the destination " + std::to_string(dst));
+}
+
+template <typename From> std::size_t count(const From &from)
+{
+    if constexpr (is_view<From>::value)
+        return product(from.shape);
+    else
+        return of(from).count;
+}
+
+/* Bytes from one element of a view to the next if nothing lies between them. */
+inline std::size_t step_of(lanecast_dtype dtype)
+{
+    return (bits_of(dtype) + 7) / 8;
+}
+
+/* Elements in row-major order as a view of a shape, which has as many. */
+template <typename Void> view<Void> shaped(const elements<Void> &dense, const std::vector<std::size_t> &shape)
+{
+    view<Void> result{dense.dtype, dense.data, shape, std::vector<std::ptrdiff_t>(shape.size())};
+    std::size_t step = step_of(dense.dtype);
+    for (std::size_t i = shape.size(); i-- > 0; step *= shape[i])
+        result.strides[i] = static_cast<std::ptrdiff_t>(step);
+    return result;
+}
+
+/* Compares both sides of a cast and calls a function of lanecast.h, with what is to be cast and the options: `cast`, or `cast_views` if
+ * a side is a view. */
+template <typename From, typename To, typename Cast, typename CastViews>
+lanecast_status on(const From &from, To &to, const lanecast_options &how, Cast cast, CastViews cast_views)
+{
+    const auto &src = of(from);
+    const auto &dst = of(to);
+    using Source = std::decay_t<decltype(src)>;
+    using Destination = std::decay_t<decltype(dst)>;
+    static_assert(std::is_same_v<decltype(dst.data), void *>, "the destination must not be const");
+    if constexpr (!is_view<Source>::value)
+        check("source", src.dtype, src.bytes, src.count, how.src_packing);
+    if constexpr (!is_view<Destination>::value)
+        check("destination", dst.dtype, dst.bytes, dst.count, how.dst_packing);
+    if constexpr (is_view<Source>::value && is_view<Destination>::value) {
+        if (src.shape != dst.shape)
+            throw std::invalid_argument("lanecast: the source is " + text(src.shape) + ", and the destination " + text(dst.shape));
+        return cast_views(src.dtype, src.data, src.strides.data(), dst.dtype, dst.data, dst.strides.data(), src.shape.data(),
+                          src.shape.size(), &how);
+    } else if constexpr (is_view<Source>::value) {
+        same_count(product(src.shape), dst.count);
+        const auto whole = shaped(dst, src.shape);
+        return on(src, whole, how, cast, cast_views);
+    } else if constexpr (is_view<Destination>::value) {
+        same_count(src.count, product(dst.shape));
+        const auto whole = shaped(src, dst.shape);
+        return on(whole, dst, how, cast, cast_views);
+    } else {
+        same_count(src.count, dst.count);
+        return cast(src.dtype, src.data, dst.dtype, dst.data, src.count, &how);
+    }
+}
+
+/* In place of a function that there is not. */
+struct no_views {
+    template <typename... With> lanecast_status operator()(const With &...) const
+    {
+        static_assert(sizeof...(With) == 0, "lanecast::try_cast takes no views: lanecast::cast_checked says what was lost");
+        return LANECAST_OK;
+    }
+};
+
+/* So many threads for a function that takes them so. */
+inline lanecast_parallel on_threads(std::uint32_t threads)
+{
+    lanecast_parallel how;
+    require(lanecast_parallel_init(&how));
+    how.threads = threads;
+    return how;
 }
 
 } // namespace detail
@@ -222,44 +335,91 @@ template <typename T> [[nodiscard]] auto as(T *data, std::size_t count)
     return elements<detail::void_of<T>>{dtype_v<T>, data, count * sizeof(T), count};
 }
 
-/* Casts elements. Both sides are a std::vector, std::array, std::span, array, or what lanecast::as makes of one. */
+/* A view of memory: elements of a shape that lie `strides` bytes apart along each dimension, of any sign, from the one at byte `first`
+ * on. lanecast::strided(matrix, {columns, rows}, {4, 4 * columns}) is a matrix of floats, transposed. A stride of 0 repeats a source.
+ * Elements of fewer than 8 bits lie one per byte, and the options of the cast must say so. Throws unless all are in the memory, which must
+ * outlive the view. */
+template <typename Range>
+[[nodiscard]] auto strided(Range &&range, std::vector<std::size_t> shape, std::vector<std::ptrdiff_t> strides,
+                           std::size_t first = 0)
+{
+    const auto all = detail::of(range);
+    using Void = std::remove_pointer_t<decltype(all.data)>;
+    using Byte = std::conditional_t<std::is_const_v<Void>, const unsigned char, unsigned char>;
+    if (shape.size() != strides.size())
+        throw std::invalid_argument("lanecast: " + std::to_string(strides.size()) + " strides of a view of " + detail::text(shape));
+    const std::size_t step = detail::step_of(all.dtype);
+    /* Bytes that the view takes before its first element, and from there on. */
+    std::size_t before = 0, behind = step;
+    bool fits = first <= all.bytes && behind <= all.bytes - first;
+    for (std::size_t i = 0; i < shape.size(); i++) {
+        if (shape[i] < 2)
+            continue;
+        const bool backwards = strides[i] < 0;
+        const std::size_t stride = static_cast<std::size_t>(strides[i]), size = backwards ? 0 - stride : stride;
+        if (!detail::is_elements<std::decay_t<Range>>::value && size % step != 0)
+            /* Or else strides that count elements would do something. */
+            throw std::invalid_argument("lanecast: strides are bytes, and " + std::to_string(strides[i]) +
+                                        " is no multiple of the size of an element, " + std::to_string(step));
+        std::size_t &side = backwards ? before : behind;
+        const std::size_t room = backwards ? first : all.bytes - first;
+        fits = fits && (size == 0 || shape[i] - 1 <= (room - side) / size);
+        if (fits)
+            side += (shape[i] - 1) * size;
+    }
+    const bool empty = std::find(shape.begin(), shape.end(), 0u) != shape.end();
+    if (!fits && !empty)
+        throw std::invalid_argument("lanecast: a view of " + detail::text(shape) + " leaves the " + std::to_string(all.bytes) +
+                                    " bytes that it is of");
+    Void *const data = empty ? all.data : static_cast<Byte *>(all.data) + first;
+    return view<Void>{all.dtype, data, std::move(shape), std::move(strides)};
+}
+
+/* Casts elements. Both sides are a std::vector, std::array, std::span, array, or what lanecast::as or lanecast::strided makes of one; two
+ * views have one shape, and what is cast to or from one view is in row-major order. */
 template <typename From, typename To>
 void cast(const From &from, To &&to, const lanecast_options &how = options())
 {
-    require(detail::on(from, to, how, lanecast_cast));
+    require(detail::on(from, to, how, lanecast_cast, lanecast_cast_strided));
 }
 
 /* The same on so many threads; 0 for a pool of as many as there are cores. */
 template <typename From, typename To>
 void cast_parallel(const From &from, To &&to, std::uint32_t threads = 0, const lanecast_options &how = options())
 {
-    require(detail::on(from, to, how, [&](auto... with) { return lanecast_cast_parallel(with..., threads); }));
+    const lanecast_parallel on = detail::on_threads(threads);
+    require(detail::on(
+        from, to, how, [&](auto... with) { return lanecast_cast_parallel_with(with..., &on); },
+        [&](auto... with) { return lanecast_cast_strided_parallel(with..., &on); }));
 }
 
-/* Casts, and says what that loses. */
+/* Casts, and says what that loses. Elements of views are counted in row-major order. */
 template <typename From, typename To>
 lanecast_report cast_checked(const From &from, To &&to, const lanecast_options &how = options())
 {
     lanecast_report report;
     const lanecast_status status = detail::on(
-        from, to, how, [&](auto... with) { return lanecast_cast_checked(with..., &report, nullptr); });
+        from, to, how, [&](auto... with) { return lanecast_cast_checked(with..., &report, nullptr); },
+        [&](auto... with) { return lanecast_cast_strided_checked(with..., &report); });
     if (status != LANECAST_ERR_LOSSY)
         require(status);
     return report;
 }
 
-/* Casts, unless that loses an element: then it throws lanecast::lossy, and nothing is written. Rounding is no loss. */
+/* Casts, unless that loses an element: then it throws lanecast::lossy, and nothing is written. Rounding is no loss. Neither side is a
+ * view. */
 template <typename From, typename To>
 void try_cast(const From &from, To &&to, const lanecast_options &how = options())
 {
-    require(detail::on(from, to, how, [](auto src_dtype, auto src, auto dst_dtype, auto dst, auto n, auto o) {
+    const auto cast_unless_lossy = [](auto src_dtype, auto src, auto dst_dtype, auto dst, auto n, auto o) {
         lanecast_report report;
         const lanecast_status status = lanecast_check(src_dtype, src, dst_dtype, n, o, &report);
         if (status == LANECAST_ERR_LOSSY)
             throw lossy(report);
         require(status);
         return lanecast_cast(src_dtype, src, dst_dtype, dst, n, o);
-    }));
+    };
+    require(detail::on(from, to, how, cast_unless_lossy, detail::no_views()));
 }
 
 /* A vector of what elements become: lanecast::to<float>(bytes). */
@@ -267,7 +427,7 @@ template <typename To, typename From>
 [[nodiscard]] std::vector<To> to(const From &from, const lanecast_options &how = options())
 {
     static_assert(!std::is_same_v<To, bool>, "std::vector<bool> has no elements in memory");
-    std::vector<To> result(detail::of(from).count);
+    std::vector<To> result(detail::count(from));
     cast(from, result, how);
     return result;
 }

@@ -209,6 +209,33 @@ fn ranges_of_cpp_are_cast() {
     }
 }
 
+/// What lanecast.hpp cannot cast does not compile, and the error says why.
+#[test]
+fn what_cpp_cannot_cast_does_not_compile() {
+    let refused = [
+        ("cast(std::vector<bool>(3), x)", "no range that lies in memory"),
+        ("cast(x, std::deque<float>(3))", "no range that lies in memory"),
+        ("cast(x, std::vector<std::byte>(3))", "specialise lanecast::dtype_of"),
+        ("cast(x, constant)", "the destination must not be const"),
+        ("cast(x, lanecast::strided(constant, {3}, {4}))", "the destination must not be const"),
+        ("try_cast(lanecast::strided(x, {3}, {4}), x)", "takes no views"),
+        ("to<bool>(x)", "std::vector<bool> has no elements in memory"),
+    ];
+    for (call, reason) in refused {
+        let source = scratch("refused.cc");
+        let text = format!(
+            "#include <deque>\n#include \"lanecast.hpp\"\n\
+             void f(std::vector<float> &x, const std::vector<float> &constant) {{ (void)constant, (void)lanecast::{call}; }}\n"
+        );
+        std::fs::write(&source, text).unwrap();
+        let mut compiler = Command::new("c++");
+        compiler.args(["-std=c++17", "-fsyntax-only", "-I"]).arg(root().join("include")).arg(&source);
+        let said = compiler.output().expect("c++ runs");
+        let errors = String::from_utf8_lossy(&said.stderr);
+        assert!(!said.status.success() && errors.contains(reason), "{call}: {errors}");
+    }
+}
+
 /// A program that needs no shared library at all, by the flags that pkg-config has for that.
 #[cfg(target_os = "linux")]
 #[test]

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -63,8 +64,79 @@ private:
     std::ptrdiff_t size_;
 };
 
+// A record, of which a view takes one field.
+struct sample {
+    double time;
+    float value;
+    std::int16_t channel;
+};
+
+static void views()
+{
+    // A matrix of 2 x 3, transposed on either side, and its columns backwards.
+    const std::vector<float> matrix{1, 2, 3, 4, 5, 6};
+    const auto columns = lanecast::strided(matrix, {3, 2}, {4, 12});
+    CHECK((lanecast::to<int>(columns) == std::vector<int>{1, 4, 2, 5, 3, 6}));
+    std::array<std::int64_t, 6> out{};
+    lanecast::cast(lanecast::strided(matrix, {2, 3}, {12, 4}), lanecast::strided(out, {2, 3}, {8, 16}));
+    CHECK((out == std::array<std::int64_t, 6>{1, 4, 2, 5, 3, 6}));
+    lanecast::cast(matrix, lanecast::strided(out, {3, 2}, {8, 24}));
+    CHECK((out == std::array<std::int64_t, 6>{1, 3, 5, 2, 4, 6}));
+    CHECK((lanecast::to<int>(lanecast::strided(matrix, {2, 3}, {12, -4}, 8)) == std::vector<int>{3, 2, 1, 6, 5, 4}));
+    // A field of records, a source that is repeated, one element without dimensions, and none at all.
+    std::array<sample, 3> samples{{{0.1, 1.5f, 1}, {0.2, 2.5f, 2}, {0.3, 3.5f, 3}}};
+    const std::ptrdiff_t stride = sizeof(sample);
+    lanecast::cast(std::array<int, 3>{7, 8, 9},
+                   lanecast::strided(lanecast::as(LANECAST_DTYPE_FLOAT32, samples), {3}, {stride}, offsetof(sample, value)));
+    CHECK(samples[1].value == 8.0f && samples[1].time == 0.2 && samples[1].channel == 2);
+    CHECK((lanecast::to<int>(lanecast::strided(matrix, {2, 2}, {0, 4})) == std::vector<int>{1, 2, 1, 2}));
+    CHECK((lanecast::to<int>(lanecast::strided(matrix, {}, {}, 20)) == std::vector<int>{6}));
+    CHECK(lanecast::to<int>(lanecast::strided(std::vector<float>(), {SIZE_MAX, 0, SIZE_MAX}, {400, 4, -4})).empty());
+    // A shape that is only known at run time; elements that lie one per byte.
+    const std::vector<int> shape{2, 2}, strides{1, 2};
+    std::array<std::uint8_t, 4> nibbles{};
+    lanecast::options each;
+    each.dst_packing = LANECAST_PACKING_ONE_PER_BYTE;
+    const auto narrow = lanecast::strided(lanecast::as(LANECAST_DTYPE_INT4, nibbles, 4), {shape.begin(), shape.end()},
+                                          {strides.begin(), strides.end()});
+    lanecast::cast(std::array<int, 4>{1, 2, 3, -1}, narrow, each);
+    CHECK(nibbles[0] == 1 && nibbles[1] == 3 && nibbles[2] == 2 && nibbles[3] == 0xF);
+    CHECK(message<lanecast::error>([&] { lanecast::cast(std::array<int, 4>{}, narrow); }) != "no such error");
+
+    // On threads; what is lost, counted in the order of the view.
+    std::vector<float> many(1000 * 300, 2.5f);
+    std::vector<std::uint8_t> codes(many.size());
+    many[1] = 256.0f;
+    const auto tall = lanecast::strided(many, {300, 1000}, {4, 1200});
+    lanecast::cast_parallel(tall, codes, 2);
+    CHECK(codes[0] == 2 && codes[1000] == 255 && codes[299999] == 2);
+    const lanecast_report report = lanecast::cast_checked(tall, codes);
+    CHECK(report.above == 1 && report.first == 1000 && report.elements == many.size());
+
+    // Errors.
+    const auto invalid = [](auto call) { return message<std::invalid_argument>(call); };
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {3, 2}, {4, 16}); }) ==
+          "lanecast: a view of [3, 2] leaves the 24 bytes that it is of");
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {3}, {-4}, 4); }).find("leaves") != std::string::npos);
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {}, {}, 24); }).find("leaves") != std::string::npos);
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {SIZE_MAX}, {PTRDIFF_MIN}); }).find("leaves") != std::string::npos);
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {SIZE_MAX, 3}, {0, 4}); }) == "no such error");
+    CHECK(invalid([&] { (void)lanecast::to<int>(lanecast::strided(matrix, {SIZE_MAX, 3}, {0, 4})); }) != "no such error");
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {3, 2}, {4}); }) == "lanecast: 1 strides of a view of [3, 2]");
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {2, 3}, {3, 1}); }) ==
+          "lanecast: strides are bytes, and 3 is no multiple of the size of an element, 4");
+    CHECK(invalid([&] { lanecast::cast(columns, lanecast::strided(out, {2, 3}, {24, 8})); }) ==
+          "lanecast: the source is [3, 2], and the destination [2, 3]");
+    CHECK(invalid([&] { lanecast::cast(columns, codes); }) ==
+          "lanecast: the source has 6 elements, and the destination 300000");
+    CHECK(message<lanecast::error>([&] { lanecast::cast(lanecast::strided(many, {2}, {4}), lanecast::strided(many, {2}, {4}, 4)); }) !=
+          "no such error");
+}
+
 int main()
 {
+    views();
+
     // Every kind of range on either side.
     const std::vector<double> x{1.5, -2.0, 300.0};
     int shorts[3];
