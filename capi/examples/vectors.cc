@@ -1,4 +1,5 @@
-// Casts between vectors from C++: to float8 and back, to packed float4, and refused where a value would be lost.
+// Casts between vectors from C++: to float8 and back, to packed float4, of a view, under scales, and refused where a value would be
+// lost.
 //
 //   cargo build --release -p lanecast-capi
 //   c++ -std=c++17 -Icapi/include capi/examples/vectors.cc target/release/liblanecast.a -lpthread -ldl -lm -o vectors
@@ -28,6 +29,17 @@ int main()
     lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT4_E2M1FN, packed), high);
     std::cout << "| " << back[0] << ' ' << back[3] << " | " << std::hex << int{packed[0]} << ' ' << int{packed[1]}
               << std::dec << '\n';
+
+    // A view: the matrix {{-0.3, 1.75}, {300, 65536}}, transposed. Strides are bytes.
+    for (double value : lanecast::to<double>(lanecast::strided(x, {2, 2}, {4, 8})))
+        std::cout << value << ' ';
+
+    // Under scales: as float4 in blocks of 16 with a factor of the tensor (NVFP4), and back.
+    lanecast::scaling nvfp4("nvfp4");
+    nvfp4.tensor_form = LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY;
+    const lanecast::quantized q = lanecast::quantize(x, {1, 4}, LANECAST_DTYPE_FLOAT4_E2M1FN, nvfp4);
+    std::cout << "| " << q.codes.size() << " bytes, " << q.scales.size() << " scale: " << lanecast::dequantize<float>(q)[3]
+              << '\n';
 
     // What would be lost: said, or refused.
     std::vector<std::uint16_t> shorts(x.size());

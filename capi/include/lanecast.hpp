@@ -1,5 +1,5 @@
-/* lanecast for C++17: casts between vectors, arrays, spans and strided views. Everything else is in lanecast.h, and lanecast::require makes
- * exceptions of its statuses.
+/* lanecast for C++17: casts between vectors, arrays, spans and strided views, and casts under scales. Everything else is in
+ * lanecast.h, and lanecast::require makes exceptions of its statuses.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
@@ -121,12 +121,13 @@ template <typename Void> struct elements {
     std::size_t count;
 };
 
-/* Elements of a shape that lie bytes apart: what lanecast::strided makes. */
+/* Elements of a shape that lie strides apart: what lanecast::strided makes. */
 template <typename Void> struct view {
     lanecast_dtype dtype;
     /* The first one, all of whose indices are 0. */
     Void *data;
     std::vector<std::size_t> shape;
+    /* Bytes. */
     std::vector<std::ptrdiff_t> strides;
 };
 
@@ -166,13 +167,21 @@ template <typename Range> decltype(auto) of(Range &range)
     if constexpr (is_view<std::remove_const_t<Range>>::value)
         return static_cast<const Range &>(range);
     else {
-        auto found = memory(range);
+        auto found = detail::memory(range);
         if constexpr (!is_elements<std::remove_const_t<Range>>::value && is_range<Range>::value) {
             found.dtype = dtype_v<element<Range>>;
             found.count = found.bytes / sizeof(element<Range>);
         }
         return found;
     }
+}
+
+/* The same of what lies in row-major order. */
+template <typename Range> auto flat(Range &range)
+{
+    static_assert(!is_view<std::remove_const_t<Range>>::value,
+                  "scaled casts take no views: lanecast::to makes a vector of one, and lanecast::cast writes to one");
+    return detail::of(range);
 }
 
 /* The width of a dtype. */
@@ -214,6 +223,11 @@ inline std::string text(const std::vector<std::size_t> &shape)
     return result + "]";
 }
 
+inline std::uint32_t ndim(const std::vector<std::size_t> &shape)
+{
+    return static_cast<std::uint32_t>(shape.size());
+}
+
 /* How many elements a shape has. */
 inline std::size_t product(const std::vector<std::size_t> &shape)
 {
@@ -228,6 +242,12 @@ inline std::size_t product(const std::vector<std::size_t> &shape)
     return count;
 }
 
+inline void same_shape(const std::vector<std::size_t> &src, const std::vector<std::size_t> &dst)
+{
+    if (src != dst)
+        throw std::invalid_argument("lanecast: the source is " + text(src) + ", and the destination " + text(dst));
+}
+
 inline void same_count(std::size_t src, std::size_t dst)
 {
     if (src != dst)
@@ -240,7 +260,7 @@ template <typename From> std::size_t count(const From &from)
     if constexpr (is_view<From>::value)
         return product(from.shape);
     else
-        return of(from).count;
+        return detail::of(from).count;
 }
 
 /* Bytes from one element of a view to the next if nothing lies between them. */
@@ -259,13 +279,13 @@ template <typename Void> view<Void> shaped(const elements<Void> &dense, const st
     return result;
 }
 
-/* Compares both sides of a cast and calls a function of lanecast.h, with what is to be cast and the options: `cast`, or `cast_views` if
- * a side is a view. */
+/* Compares both sides of a cast and calls a function of lanecast.h, with what is to be cast and the options: `cast`, or
+ * `cast_views` if a side is a view. */
 template <typename From, typename To, typename Cast, typename CastViews>
 lanecast_status on(const From &from, To &to, const lanecast_options &how, Cast cast, CastViews cast_views)
 {
-    const auto &src = of(from);
-    const auto &dst = of(to);
+    const auto &src = detail::of(from);
+    const auto &dst = detail::of(to);
     using Source = std::decay_t<decltype(src)>;
     using Destination = std::decay_t<decltype(dst)>;
     static_assert(std::is_same_v<decltype(dst.data), void *>, "the destination must not be const");
@@ -274,10 +294,9 @@ lanecast_status on(const From &from, To &to, const lanecast_options &how, Cast c
     if constexpr (!is_view<Destination>::value)
         check("destination", dst.dtype, dst.bytes, dst.count, how.dst_packing);
     if constexpr (is_view<Source>::value && is_view<Destination>::value) {
-        if (src.shape != dst.shape)
-            throw std::invalid_argument("lanecast: the source is " + text(src.shape) + ", and the destination " + text(dst.shape));
-        return cast_views(src.dtype, src.data, src.strides.data(), dst.dtype, dst.data, dst.strides.data(), src.shape.data(),
-                          src.shape.size(), &how);
+        same_shape(src.shape, dst.shape);
+        return cast_views(src.dtype, src.data, src.strides.data(), dst.dtype, dst.data, dst.strides.data(),
+                          src.shape.data(), src.shape.size(), &how);
     } else if constexpr (is_view<Source>::value) {
         same_count(product(src.shape), dst.count);
         const auto whole = shaped(dst, src.shape);
@@ -292,7 +311,7 @@ lanecast_status on(const From &from, To &to, const lanecast_options &how, Cast c
     }
 }
 
-/* In place of a function that there is not. */
+/* In place of a function for views, where lanecast.h has none. */
 struct no_views {
     template <typename... With> lanecast_status operator()(const With &...) const
     {
@@ -313,7 +332,8 @@ inline lanecast_parallel on_threads(std::uint32_t threads)
 } // namespace detail
 
 /* Memory as `count` elements of a dtype, such as 16-bit integers that are bfloat16: lanecast::as(LANECAST_DTYPE_BFLOAT16, words).
- * Packed elements fill bytes from the low bits on, or as the options of the cast say. The memory must outlive what this returns. */
+ * Packed elements fill bytes from the low bits on, or as the options of the cast say. The memory must outlive what this returns.
+ */
 template <typename Range> [[nodiscard]] auto as(lanecast_dtype dtype, Range &&range, std::size_t count)
 {
     auto found = detail::memory(range);
@@ -326,19 +346,19 @@ template <typename Range> [[nodiscard]] auto as(lanecast_dtype dtype, Range &&ra
 template <typename Range> [[nodiscard]] auto as(lanecast_dtype dtype, Range &&range)
 {
     const auto found = detail::memory(range);
-    return as(dtype, found, detail::fitting(dtype, found.bytes, LANECAST_PACKING_LOW_FIRST));
+    return lanecast::as(dtype, found, detail::fitting(dtype, found.bytes, LANECAST_PACKING_LOW_FIRST));
 }
 
-/* `count` elements at an address, which there must be. */
+/* `count` elements at an address. Nothing says whether there are so many but the caller. */
 template <typename T> [[nodiscard]] auto as(T *data, std::size_t count)
 {
     return elements<detail::void_of<T>>{dtype_v<T>, data, count * sizeof(T), count};
 }
 
-/* A view of memory: elements of a shape that lie `strides` bytes apart along each dimension, of any sign, from the one at byte `first`
- * on. lanecast::strided(matrix, {columns, rows}, {4, 4 * columns}) is a matrix of floats, transposed. A stride of 0 repeats a source.
- * Elements of fewer than 8 bits lie one per byte, and the options of the cast must say so. Throws unless all are in the memory, which must
- * outlive the view. */
+/* A view of memory: elements of a shape, the first of which begins at byte `first`. From there, strides lead to the others: bytes,
+ * of any sign; 0 repeats a source. lanecast::strided(matrix, {columns, rows}, {4, 4 * columns}) is a matrix of floats, transposed.
+ * Elements of fewer than 8 bits lie one per byte, and the options of the cast must say so. Throws unless all elements are in the
+ * memory, which must outlive the view. */
 template <typename Range>
 [[nodiscard]] auto strided(Range &&range, std::vector<std::size_t> shape, std::vector<std::ptrdiff_t> strides,
                            std::size_t first = 0)
@@ -347,8 +367,16 @@ template <typename Range>
     using Void = std::remove_pointer_t<decltype(all.data)>;
     using Byte = std::conditional_t<std::is_const_v<Void>, const unsigned char, unsigned char>;
     if (shape.size() != strides.size())
-        throw std::invalid_argument("lanecast: " + std::to_string(strides.size()) + " strides of a view of " + detail::text(shape));
+        throw std::invalid_argument("lanecast: " + std::to_string(strides.size()) + " strides of a view of " +
+                                    detail::text(shape));
     const std::size_t step = detail::step_of(all.dtype);
+    /* In a range of a type, numbers that count elements and not bytes are refused. */
+    const auto check_bytes = [&](std::size_t bytes) {
+        if (!detail::is_elements<std::decay_t<Range>>::value && bytes % step != 0)
+            throw std::invalid_argument("lanecast: strides are bytes, and " + std::to_string(bytes) +
+                                        " is no multiple of the size of an element, " + std::to_string(step));
+    };
+    check_bytes(first);
     /* Bytes that the view takes before its first element, and from there on. */
     std::size_t before = 0, behind = step;
     bool fits = first <= all.bytes && behind <= all.bytes - first;
@@ -357,10 +385,7 @@ template <typename Range>
             continue;
         const bool backwards = strides[i] < 0;
         const std::size_t stride = static_cast<std::size_t>(strides[i]), size = backwards ? 0 - stride : stride;
-        if (!detail::is_elements<std::decay_t<Range>>::value && size % step != 0)
-            /* Or else strides that count elements would do something. */
-            throw std::invalid_argument("lanecast: strides are bytes, and " + std::to_string(strides[i]) +
-                                        " is no multiple of the size of an element, " + std::to_string(step));
+        check_bytes(size);
         std::size_t &side = backwards ? before : behind;
         const std::size_t room = backwards ? first : all.bytes - first;
         fits = fits && (size == 0 || shape[i] - 1 <= (room - side) / size);
@@ -369,14 +394,14 @@ template <typename Range>
     }
     const bool empty = std::find(shape.begin(), shape.end(), 0u) != shape.end();
     if (!fits && !empty)
-        throw std::invalid_argument("lanecast: a view of " + detail::text(shape) + " leaves the " + std::to_string(all.bytes) +
-                                    " bytes that it is of");
+        throw std::invalid_argument("lanecast: a view of " + detail::text(shape) + " leaves the " +
+                                    std::to_string(all.bytes) + " bytes that it is of");
     Void *const data = empty ? all.data : static_cast<Byte *>(all.data) + first;
     return view<Void>{all.dtype, data, std::move(shape), std::move(strides)};
 }
 
-/* Casts elements. Both sides are a std::vector, std::array, std::span, array, or what lanecast::as or lanecast::strided makes of one; two
- * views have one shape, and what is cast to or from one view is in row-major order. */
+/* Casts elements. Both sides are a std::vector, std::array, std::span, array, or what lanecast::as or lanecast::strided makes of
+ * one. Two views have one shape; where one side is a view, the elements of the other lie in row-major order. */
 template <typename From, typename To>
 void cast(const From &from, To &&to, const lanecast_options &how = options())
 {
@@ -406,8 +431,8 @@ lanecast_report cast_checked(const From &from, To &&to, const lanecast_options &
     return report;
 }
 
-/* Casts, unless that loses an element: then it throws lanecast::lossy, and nothing is written. Rounding is no loss. Neither side is a
- * view. */
+/* Casts, unless that loses an element: then it throws lanecast::lossy, and nothing is written. Rounding is no loss. Neither side
+ * is a view. */
 template <typename From, typename To>
 void try_cast(const From &from, To &&to, const lanecast_options &how = options())
 {
@@ -428,7 +453,253 @@ template <typename To, typename From>
 {
     static_assert(!std::is_same_v<To, bool>, "std::vector<bool> has no elements in memory");
     std::vector<To> result(detail::count(from));
-    cast(from, result, how);
+    lanecast::cast(from, result, how);
+    return result;
+}
+
+/* lanecast_scaling of a name: "mx", "nvfp4", "deepseek", .. */
+struct scaling : lanecast_scaling {
+    scaling(const lanecast_scaling &other) : lanecast_scaling(other) {}
+    explicit scaling(const char *name) : lanecast_scaling() { require(lanecast_scaling_init(this, name)); }
+};
+
+/* Elements of a shape under scales in memory of the caller's: what lanecast::scaled makes. */
+template <typename Codes, typename Scales> struct scaled_elements {
+    elements<Codes> codes;
+    std::vector<std::size_t> shape;
+    lanecast_scaling scaling;
+    elements<Scales> scales;
+    /* Of no data where there are none. */
+    elements<Scales> zero_points;
+};
+
+/* Elements of a shape under scales, which lanecast::quantize and lanecast::requantize make. */
+struct quantized {
+    lanecast_dtype dtype;
+    std::vector<std::size_t> shape;
+    /* With the factor of the tensor, if one was computed. */
+    lanecast::scaling scaling;
+    /* Packed as the options said. */
+    std::vector<std::uint8_t> codes;
+    /* As the scaling says. lanecast::to<float>(lanecast::as(scaling.scale_dtype, scales)) are their values. */
+    std::vector<std::uint8_t> scales;
+};
+
+/* Elements under scales in memory: codes whose type or lanecast::as says the dtype, and scales of any type that has their bytes.
+ * Zero points are of the dtype of the codes, packed as those, one for each scale. The memory must outlive what this returns. */
+template <typename Codes, typename Scales, typename ZeroPoints>
+[[nodiscard]] auto scaled(Codes &&codes, std::vector<std::size_t> shape, const lanecast_scaling &by, Scales &&scales,
+                          ZeroPoints &&zero_points)
+{
+    const auto all = detail::flat(codes);
+    const auto of_scales = detail::memory(scales);
+    const auto zeros = detail::memory(zero_points);
+    /* Scales and zero points that can be written, or both only to be read. */
+    using Void = std::remove_pointer_t<std::common_type_t<decltype(of_scales.data), decltype(zeros.data)>>;
+    return scaled_elements<std::remove_pointer_t<decltype(all.data)>, Void>{
+        all, std::move(shape), by, {of_scales.dtype, of_scales.data, of_scales.bytes, of_scales.count},
+        {zeros.dtype, zeros.data, zeros.bytes, zeros.count}};
+}
+
+template <typename Codes, typename Scales>
+[[nodiscard]] auto scaled(Codes &&codes, std::vector<std::size_t> shape, const lanecast_scaling &by, Scales &&scales)
+{
+    return lanecast::scaled(codes, std::move(shape), by, scales, elements<void>());
+}
+
+namespace detail {
+
+/* The bytes of so many elements. */
+inline std::size_t bytes_of(lanecast_dtype dtype, std::size_t count, std::uint8_t packing)
+{
+    const std::size_t bits = bits_of(dtype);
+    if (bits < 8 && packing != LANECAST_PACKING_ONE_PER_BYTE)
+        return count / 8 * bits + (count % 8 * bits + 7) / 8;
+    return product({count, step_of(dtype)});
+}
+
+/* The bytes of codes of a shape. */
+inline std::size_t code_bytes(lanecast_dtype dtype, const std::vector<std::size_t> &shape, const lanecast_scaling &by,
+                              std::uint8_t packing)
+{
+    const std::size_t count = product(shape);
+    if (by.row_bytes == 0 || count == 0)
+        return bytes_of(dtype, count, packing);
+    return product({shape.empty() ? 1 : count / shape.back(), by.row_bytes});
+}
+
+/* The bytes of the scales of a shape, and how many there are. */
+inline std::pair<std::size_t, std::size_t> scale_bytes(const std::vector<std::size_t> &shape, const lanecast_scaling &by)
+{
+    std::size_t bytes = 0;
+    std::vector<std::size_t> lengths(shape.size());
+    require(lanecast_scale_shape(shape.data(), ndim(shape), &by, lengths.data(), &bytes));
+    return {bytes, product(lengths)};
+}
+
+inline void same_bytes(const char *what, const std::vector<std::size_t> &shape, std::size_t needed, std::size_t given)
+{
+    if (needed != given)
+        throw std::invalid_argument("lanecast: the " + std::string(what) + " of " + text(shape) + " take " +
+                                    std::to_string(needed) + " bytes, not " + std::to_string(given));
+}
+
+/* An error unless codes, scales and zero points have the sizes that the shape needs. */
+template <typename Codes, typename Scales> void check(const scaled_elements<Codes, Scales> &it, std::uint8_t packing)
+{
+    const std::size_t needed = code_bytes(it.codes.dtype, it.shape, it.scaling, packing);
+    /* A longer buffer is fine where the count says that its first elements are meant. */
+    if (it.codes.bytes < needed || it.codes.count != product(it.shape))
+        same_bytes("elements", it.shape, needed, it.codes.bytes);
+    const auto [bytes, count] = scale_bytes(it.shape, it.scaling);
+    same_bytes("scales", it.shape, bytes, it.scales.bytes);
+    if (it.zero_points.data != nullptr)
+        same_bytes("zero points", it.shape, bytes_of(it.codes.dtype, count, packing), it.zero_points.bytes);
+}
+
+/* An error unless data are of a shape. */
+template <typename Void>
+void check(const char *which, const elements<Void> &data, const std::vector<std::size_t> &shape, std::uint8_t packing)
+{
+    const std::size_t count = product(shape);
+    if (data.count != count)
+        throw std::invalid_argument("lanecast: " + text(shape) + " are " + std::to_string(count) + " elements, and the " +
+                                    which + " has " + std::to_string(data.count));
+    check(which, data.dtype, data.bytes, data.count, packing);
+}
+
+template <typename T> struct is_scaled : std::is_same<T, quantized> {};
+template <typename Codes, typename Scales> struct is_scaled<scaled_elements<Codes, Scales>> : std::true_type {};
+
+/* What lanecast::scaled returns as it is; the memory of a quantized, to be written if that is not const. */
+template <typename Scaled> decltype(auto) under_scales(Scaled &it)
+{
+    static_assert(is_scaled<std::remove_const_t<Scaled>>::value, "not what lanecast::scaled or lanecast::quantize returns");
+    if constexpr (std::is_same_v<std::remove_const_t<Scaled>, quantized>)
+        return scaled(as(it.dtype, it.codes, product(it.shape)), it.shape, it.scaling, it.scales);
+    else
+        return static_cast<const Scaled &>(it);
+}
+
+/* Room for elements under scales. */
+inline quantized room(lanecast_dtype dtype, const std::vector<std::size_t> &shape, const lanecast_scaling &by,
+                      std::uint8_t packing)
+{
+    return {dtype, shape, by, std::vector<std::uint8_t>(code_bytes(dtype, shape, by, packing)),
+            std::vector<std::uint8_t>(scale_bytes(shape, by).first)};
+}
+
+/* A scaling with the factor that was found. */
+inline scaling with_factor(scaling by, float factor)
+{
+    const bool multiplies = by.tensor_form == LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY;
+    if (multiplies || by.tensor_form == LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE) {
+        by.tensor_form = multiplies ? LANECAST_TENSOR_SCALE_MULTIPLY : LANECAST_TENSOR_SCALE_DIVIDE;
+        by.tensor_scale = factor;
+    }
+    return by;
+}
+
+/* Both ways to quantise. */
+template <typename From, typename Scales>
+scaling quantize(const From &from, const scaled_elements<void, Scales> &to, std::uint8_t compute, const lanecast_options &how,
+                 std::uint32_t threads)
+{
+    const auto src = detail::flat(from);
+    check("source", src, to.shape, how.src_packing);
+    check(to, how.dst_packing);
+    const lanecast_parallel on = on_threads(threads);
+    float factor = 0;
+    /* Scales that are given are only read. */
+    require(lanecast_quantize(src.dtype, src.data, to.codes.dtype, to.codes.data, to.shape.data(), ndim(to.shape),
+                              &to.scaling, const_cast<void *>(to.scales.data), const_cast<void *>(to.zero_points.data),
+                              compute, &factor, &how, threads == 1 ? nullptr : &on));
+    return with_factor(to.scaling, factor);
+}
+
+} // namespace detail
+
+/* Casts floats to elements under scales in memory of the caller's. Scales are found from the data, and so are zero points where
+ * the profile finds them. Returns the scaling by which they are read: with the factor of the tensor, if one was computed.
+ * threads: 1 for the calling one, 0 for a pool of as many as there are cores. */
+template <typename From>
+scaling quantize(const From &from, const scaled_elements<void, void> &to, const lanecast_options &how = options(),
+                 std::uint32_t threads = 1)
+{
+    return detail::quantize(from, to, 1, how, threads);
+}
+
+/* The same in memory of its own: lanecast::quantize(x, {rows, columns}, LANECAST_DTYPE_FLOAT8_E4M3FN, lanecast::scaling("mx")).
+ */
+template <typename From>
+[[nodiscard]] quantized quantize(const From &from, const std::vector<std::size_t> &shape, lanecast_dtype to,
+                                 const lanecast_scaling &by, const lanecast_options &how = options(), std::uint32_t threads = 1)
+{
+    detail::check("source", detail::flat(from), shape, how.src_packing);
+    quantized result = detail::room(to, shape, by, how.dst_packing);
+    result.scaling = lanecast::quantize(from, detail::under_scales(result), how, threads);
+    return result;
+}
+
+/* Casts floats to elements under scales and zero points that are there. */
+template <typename From, typename Scales>
+void quantize_given(const From &from, const scaled_elements<void, Scales> &to, const lanecast_options &how = options(),
+                    std::uint32_t threads = 1)
+{
+    detail::quantize(from, to, 0, how, threads);
+}
+
+/* Casts elements under scales to floats. `from` is what lanecast::scaled or lanecast::quantize returns. */
+template <typename From, typename To>
+void dequantize(const From &from, To &&to, const lanecast_options &how = options(), std::uint32_t threads = 1)
+{
+    const auto &src = detail::under_scales(from);
+    const auto dst = detail::flat(to);
+    static_assert(std::is_same_v<decltype(dst.data), void *>, "the destination must not be const");
+    detail::check(src, how.src_packing);
+    detail::check("destination", dst, src.shape, how.dst_packing);
+    const lanecast_parallel on = detail::on_threads(threads);
+    require(lanecast_dequantize(src.codes.dtype, src.codes.data, dst.dtype, dst.data, src.shape.data(),
+                                detail::ndim(src.shape), &src.scaling, src.scales.data, src.zero_points.data, &how,
+                                threads == 1 ? nullptr : &on));
+}
+
+/* A vector of them: lanecast::dequantize<float>(q). */
+template <typename To, typename From>
+[[nodiscard]] std::vector<To> dequantize(const From &from, const lanecast_options &how = options(), std::uint32_t threads = 1)
+{
+    std::vector<To> result(detail::product(from.shape));
+    lanecast::dequantize(from, result, how, threads);
+    return result;
+}
+
+/* Casts elements under scales to elements under others in memory of the caller's, with one rounding. The new scales are found.
+ * Returns the scaling by which they are read, as lanecast::quantize does. */
+template <typename From>
+scaling requantize(const From &from, const scaled_elements<void, void> &to, const lanecast_options &how = options(),
+                   std::uint32_t threads = 1)
+{
+    const auto &src = detail::under_scales(from);
+    detail::same_shape(src.shape, to.shape);
+    detail::check(src, how.src_packing);
+    detail::check(to, how.dst_packing);
+    if (to.zero_points.data != nullptr)
+        throw std::invalid_argument("lanecast: zero points are not found when elements are requantised");
+    const lanecast_parallel on = detail::on_threads(threads);
+    float factor = 0;
+    require(lanecast_requantize(src.codes.dtype, src.codes.data, &src.scaling, src.scales.data, src.zero_points.data,
+                                to.codes.dtype, to.codes.data, &to.scaling, to.scales.data, to.shape.data(),
+                                detail::ndim(to.shape), &factor, &how, threads == 1 ? nullptr : &on));
+    return detail::with_factor(to.scaling, factor);
+}
+
+/* The same in memory of its own. */
+template <typename From>
+[[nodiscard]] quantized requantize(const From &from, lanecast_dtype to, const lanecast_scaling &by,
+                                   const lanecast_options &how = options(), std::uint32_t threads = 1)
+{
+    quantized result = detail::room(to, from.shape, by, how.dst_packing);
+    result.scaling = lanecast::requantize(from, detail::under_scales(result), how, threads);
     return result;
 }
 

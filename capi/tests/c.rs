@@ -160,7 +160,7 @@ const EXAMPLES: [(&str, &[&str], &str); 10] = [
     ("checked.cc", &["c++", "-std=c++17"], "element 2, 65536, does not fit in uint16"),
     ("parallel.c", &["cc", "-std=c99"], "4000000 elements, 0 wrong\nstopped: the progress callback"),
     ("parallel.cc", &["c++", "-std=c++17"], "3000000 elements on 3 threads, 0 wrong"),
-    ("vectors.cc", &["c++", "-std=c++17"], "| -0.3125 448 | 94 77\n1 above, 2 rounded\n"),
+    ("vectors.cc", &["c++", "-std=c++17"], "94 77\n-0.3 300 1.75 65536 | 2 bytes, 1 scale: 65536\n1 above"),
     ("scaled.c", &["cc", "-std=c99"], "NVFP4: 4 x 4 scales of float8_e4m3fn, a factor of "),
     ("strided.c", &["cc", "-std=c99"], "20 10 0\n21 11 1\n22 12 2\n23 13 3\n"),
     ("in_place.c", &["cc", "-std=c99"], "1000 floats in place, 0 of 257 wrong\n2 bytes for a float: "),
@@ -219,6 +219,11 @@ fn what_cpp_cannot_cast_does_not_compile() {
         ("cast(x, constant)", "the destination must not be const"),
         ("cast(x, lanecast::strided(constant, {3}, {4}))", "the destination must not be const"),
         ("try_cast(lanecast::strided(x, {3}, {4}), x)", "takes no views"),
+        (
+            "quantize(lanecast::strided(x, {3}, {4}), {3}, 6, lanecast::scaling(\"mx\"))",
+            "scaled casts take no views",
+        ),
+        ("dequantize(x, x)", "not what lanecast::scaled or lanecast::quantize returns"),
         ("to<bool>(x)", "std::vector<bool> has no elements in memory"),
     ];
     for (call, reason) in refused {

@@ -129,13 +129,134 @@ static void views()
           "lanecast: the source is [3, 2], and the destination [2, 3]");
     CHECK(invalid([&] { lanecast::cast(columns, codes); }) ==
           "lanecast: the source has 6 elements, and the destination 300000");
-    CHECK(message<lanecast::error>([&] { lanecast::cast(lanecast::strided(many, {2}, {4}), lanecast::strided(many, {2}, {4}, 4)); }) !=
-          "no such error");
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {}, {}, 5); }).find("no multiple") != std::string::npos);
+    CHECK(message<lanecast::error>([&] {
+              lanecast::cast(lanecast::strided(many, {2}, {4}), lanecast::strided(many, {2}, {4}, 4));
+          }).find("overlap") != std::string::npos);
+}
+
+static void scales()
+{
+    // 3 rows of 40: blocks of 16 and 32 are shorter at the end of a row.
+    const std::vector<std::size_t> shape{3, 40};
+    std::vector<float> x(120);
+    for (std::size_t i = 0; i < x.size(); i++)
+        x[i] = 0.02f * std::sin(0.7f * static_cast<float>(i));
+    const auto is_near = [&](const std::vector<float> &back, float most) {
+        for (std::size_t i = 0; i < x.size(); i++)
+            if (!(std::abs(back[i] - x[i]) <= most * 0.02f))
+                return false;
+        return back.size() == x.size();
+    };
+
+    // MXFP8 and back; the same codes as in C, and on threads.
+    const lanecast::scaling mx("mx");
+    const lanecast::quantized q = lanecast::quantize(x, shape, LANECAST_DTYPE_FLOAT8_E4M3FN, mx);
+    CHECK(q.codes.size() == 120 && q.scales.size() == 6 && q.shape == shape);
+    CHECK(is_near(lanecast::dequantize<float>(q), 0.0625f));
+    std::vector<std::uint8_t> codes(120), scales(6);
+    lanecast::require(lanecast_quantize(LANECAST_DTYPE_FLOAT32, x.data(), LANECAST_DTYPE_FLOAT8_E4M3FN, codes.data(),
+                                        shape.data(), 2, &mx, scales.data(), nullptr, 1, nullptr, nullptr, nullptr));
+    CHECK(codes == q.codes && scales == q.scales);
+    CHECK(lanecast::quantize(x, shape, LANECAST_DTYPE_FLOAT8_E4M3FN, mx, lanecast::options(), 2).codes == q.codes);
+    CHECK(lanecast::dequantize<float>(q, lanecast::options(), 0) == lanecast::dequantize<float>(q));
+    CHECK(lanecast::to<float>(lanecast::as(q.scaling.scale_dtype, q.scales))[0] == 0x1p-14f);
+
+    // NVFP4 with a factor of the tensor, from floats and from MXFP8, by way of bfloat16.
+    lanecast::scaling nvfp4("nvfp4");
+    nvfp4.tensor_form = LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY;
+    const auto n = lanecast::quantize(x, shape, LANECAST_DTYPE_FLOAT4_E2M1FN, nvfp4);
+    CHECK(n.codes.size() == 60 && n.scales.size() == 9);
+    CHECK(n.scaling.tensor_form == LANECAST_TENSOR_SCALE_MULTIPLY && n.scaling.tensor_scale > 0.0f);
+    CHECK(is_near(lanecast::dequantize<float>(n), 0.17f));
+    CHECK(is_near(lanecast::dequantize<float>(lanecast::requantize(q, LANECAST_DTYPE_FLOAT4_E2M1FN, nvfp4)), 0.23f));
+    std::vector<std::uint16_t> words(120);
+    lanecast::dequantize(n, lanecast::as(LANECAST_DTYPE_BFLOAT16, words));
+    CHECK(is_near(lanecast::to<float>(lanecast::as(LANECAST_DTYPE_BFLOAT16, words)), 0.18f));
+
+    // Blocks of 128 x 128 of float8 in memory of the caller's: scales are found, are given, and are read.
+    const lanecast::scaling blocks("deepseek");
+    std::vector<std::uint8_t> e4m3(120);
+    std::array<float, 1> inverse{};
+    const auto weights = lanecast::scaled(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, e4m3), shape, blocks, inverse);
+    CHECK(lanecast::quantize(x, weights).tensor_form == LANECAST_TENSOR_SCALE_NONE);
+    CHECK(inverse[0] > 4e-5f && inverse[0] < 5e-5f && is_near(lanecast::dequantize<float>(weights), 0.0625f));
+    const std::vector<std::uint8_t> found = e4m3;
+    e4m3.assign(120, 0);
+    const std::array<float, 1> given = inverse;
+    lanecast::quantize_given(x, lanecast::scaled(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, e4m3), shape, blocks, given));
+    CHECK(e4m3 == found);
+    const auto read = lanecast::scaled(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, found), shape, blocks, given);
+    std::vector<float> back(120);
+    lanecast::dequantize(read, back);
+    CHECK(is_near(back, 0.0625f));
+    lanecast::requantize(read, lanecast::scaled(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, codes), shape, mx, scales));
+    CHECK(scales == q.scales);
+
+    // Zero points, given and found.
+    const std::vector<float> steps{0.0f, 0.5f, 1.0f, 1.5f};
+    std::array<std::uint8_t, 4> bytes{};
+    lanecast::quantize_given(steps, lanecast::scaled(bytes, {4}, lanecast::scaling("per_tensor"), std::array<float, 1>{0.5f},
+                                                     std::array<std::uint8_t, 1>{7}));
+    CHECK((bytes == std::array<std::uint8_t, 4>{7, 8, 9, 10}));
+    const std::array<std::uint8_t, 1> seven{7};
+    std::array<float, 1> scale{0.5f};
+    const auto shifted = lanecast::scaled(bytes, {4}, lanecast::scaling("per_tensor"), scale, seven);
+    CHECK(lanecast::dequantize<float>(shifted) == steps);
+    lanecast::scaling affine("compressed_tensors");
+    affine.scale_dtype = LANECAST_DTYPE_FLOAT32;
+    std::array<std::int8_t, 4> signs{};
+    std::array<std::int8_t, 1> zero{};
+    lanecast::quantize(steps, lanecast::scaled(signs, {4}, affine, scale, zero));
+    CHECK(zero[0] == -128 && signs[0] == -128 && signs[3] == 127);
+
+    // Rows that begin on a byte, the first elements of a longer buffer, nothing at all, and one element without dimensions.
+    lanecast::scaling rows("per_tensor");
+    rows.row_bytes = 4;
+    std::vector<float> six{1, 2, 3, 4, 5, 6};
+    CHECK(lanecast::quantize(six, {2, 3}, LANECAST_DTYPE_INT4, rows).codes.size() == 8);
+    CHECK(lanecast::dequantize<float>(lanecast::quantize(six, {2, 3}, LANECAST_DTYPE_INT4, rows))[5] == 6.0f);
+    std::array<std::uint8_t, 9> longer{};
+    CHECK(lanecast::dequantize<float>(
+              lanecast::scaled(lanecast::as(LANECAST_DTYPE_INT4, longer, 5), {5}, lanecast::scaling("per_tensor"), scale))
+              .size() == 5);
+    CHECK(lanecast::dequantize<float>(lanecast::quantize(std::vector<float>(), {0, 32}, LANECAST_DTYPE_INT8, mx)).empty());
+    CHECK(lanecast::dequantize<float>(lanecast::quantize(std::array<float, 1>{3.0f}, {}, LANECAST_DTYPE_INT8,
+                                                         lanecast::scaling("per_tensor")))[0] == 3.0f);
+
+    // Errors.
+    const auto invalid = [](auto call) { return message<std::invalid_argument>(call); };
+    CHECK(message<lanecast::error>([] { lanecast::scaling("mxfp8"); }).find("mxfp8") != std::string::npos);
+    CHECK(invalid([&] { (void)lanecast::quantize(x, {3, 41}, LANECAST_DTYPE_INT8, mx); }) ==
+          "lanecast: [3, 41] are 123 elements, and the source has 120");
+    CHECK(invalid([&] { lanecast::dequantize(q, bytes); }) == "lanecast: [3, 40] are 120 elements, and the destination has 4");
+    const auto with = [&](auto &&elements, auto &&of) {
+        return invalid([&] { lanecast::dequantize(lanecast::scaled(elements, shape, mx, of), back); });
+    };
+    CHECK(with(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, codes), scales) == "no such error");
+    CHECK(with(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, bytes), scales) ==
+          "lanecast: the elements of [3, 40] take 120 bytes, not 4");
+    CHECK(with(lanecast::as(LANECAST_DTYPE_FLOAT4_E2M1FN, codes), scales) ==
+          "lanecast: the elements of [3, 40] take 60 bytes, not 120");
+    CHECK(with(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, codes), bytes) ==
+          "lanecast: the scales of [3, 40] take 6 bytes, not 4");
+    CHECK(invalid([&] {
+              lanecast::dequantize(lanecast::scaled(bytes, {4}, lanecast::scaling("per_tensor"), scale, codes), bytes);
+          }) == "lanecast: the zero points of [4] take 1 bytes, not 120");
+    CHECK(invalid([&] { lanecast::requantize(q, weights); }) == "no such error");
+    CHECK(invalid([&] { lanecast::requantize(shifted, weights); }) ==
+          "lanecast: the source is [4], and the destination [3, 40]");
+    CHECK(message<lanecast::error>([&] { (void)lanecast::quantize(x, shape, LANECAST_DTYPE_COMPLEX64, mx); }) != "no such error");
+    CHECK(message<lanecast::error>([&] { (void)lanecast::quantize(x, shape, 99, mx); }).find("99") != std::string::npos);
+    CHECK(message<lanecast::error>([&] {
+              lanecast::quantize(x, lanecast::scaled(lanecast::as(LANECAST_DTYPE_INT8, x, 120), shape, mx, scales));
+          }).find("overlap") != std::string::npos);
 }
 
 int main()
 {
     views();
+    scales();
 
     // Every kind of range on either side.
     const std::vector<double> x{1.5, -2.0, 300.0};
