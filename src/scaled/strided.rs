@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::iter::repeat_n;
+use core::mem::MaybeUninit;
 
 use super::dequantizer::Dequantizer;
 use super::error::Error;
@@ -16,7 +17,7 @@ use crate::formats::dtype::DType;
 use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
 use crate::parallel::Parallel;
-use crate::room::zeros;
+use crate::room::{vec_with_capacity, zeros};
 use crate::views::{StridedView, StridedViewMut, copier, same_shape};
 
 /// The strides of a contiguous shape in row-major order, and its bytes.
@@ -33,31 +34,48 @@ fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error
     Ok((strides, step))
 }
 
-/// The elements of a view, contiguous: the view's own memory if it is so, else a copy.
-fn gathered<'a>(
-    view: &StridedView<'a>,
+/// A source whose elements are wanted contiguous.
+struct Gathered<'a> {
+    view: StridedView<'a>,
     dtype: DType,
-    packing: Packing,
-    options: &CastOptions,
-    how: &Parallel<'_>,
-    buffer: &'a mut Vec<u8>,
-) -> Result<&'a [u8], Error> {
-    let caster = copier(dtype, packing, options)?;
-    let (strides, bytes) = row_major(view.shape(), dtype)?;
-    if let Some(dense) = view.dense(&strides, bytes) {
-        return Ok(dense);
-    }
-    *buffer = zeros(dtype, bytes)?;
-    let mut dense = StridedViewMut::new(buffer, 0, view.shape(), &strides);
-    caster.par_cast_strided_with(view, &mut dense, &how.silent())?;
-    Ok(buffer)
-}
-
-/// A contiguous buffer for the results, from which they are copied to a view.
-struct Scattered {
     caster: Caster,
     strides: Vec<isize>,
-    room: Vec<u8>,
+    bytes: usize,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Gathered<'a> {
+    /// An error of the view is reported here, before there is memory for a copy.
+    fn new(
+        view: &StridedView<'a>,
+        dtype: DType,
+        packing: Packing,
+        options: &CastOptions,
+    ) -> Result<Self, Error> {
+        let caster = copier(dtype, packing, options)?;
+        let (strides, bytes) = row_major(view.shape(), dtype)?;
+        caster.check_source(view)?;
+        Ok(Self { view: *view, dtype, caster, strides, bytes, buffer: Vec::new() })
+    }
+
+    /// The view's own memory if that is contiguous, else a copy.
+    fn bytes(&mut self, how: &Parallel<'_>) -> Result<&[u8], Error> {
+        if let Some(dense) = self.view.dense(&self.strides, self.bytes) {
+            return Ok(dense);
+        }
+        self.buffer = zeros(self.dtype, self.bytes)?;
+        let mut dense = StridedViewMut::new(&mut self.buffer, 0, self.view.shape(), &self.strides);
+        self.caster.par_cast_strided_with(&self.view, &mut dense, &how.silent())?;
+        Ok(&self.buffer)
+    }
+}
+
+/// A destination whose elements are written contiguous.
+struct Scattered {
+    dtype: DType,
+    caster: Caster,
+    strides: Vec<isize>,
+    bytes: usize,
 }
 
 impl Scattered {
@@ -73,14 +91,29 @@ impl Scattered {
         }
         let caster = copier(dtype, packing, options)?;
         let (strides, bytes) = row_major(view.shape(), dtype)?;
-        let room = zeros(dtype, bytes)?;
-        caster.check_strided(&StridedView::new(&room, 0, view.shape(), &strides), view)?;
-        Ok(Self { caster, strides, room })
+        caster.check_destination(view, &strides)?;
+        Ok(Self { dtype, caster, strides, bytes })
     }
 
-    fn bring(&self, view: &mut StridedViewMut<'_>, how: &Parallel<'_>) -> Result<(), Error> {
-        let room = StridedView::new(&self.room, 0, view.shape(), &self.strides);
-        Ok(self.caster.par_cast_strided_with(&room, view, &how.silent())?)
+    /// Has the results of `src` written to the view's own memory, if that is contiguous and no memory of `src`; else to a buffer, from
+    /// which they are copied.
+    fn write<T>(
+        &self,
+        view: &mut StridedViewMut<'_>,
+        src: &[u8],
+        how: &Parallel<'_>,
+        run: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<(&mut [u8], T), Error>,
+    ) -> Result<T, Error> {
+        if let Some(dense) = view.dense(&self.strides, self.bytes, src) {
+            return run(dense).map(|(_, done)| done);
+        }
+        let elements = self.bytes / self.dtype.itemsize();
+        let no_memory = |_| CastError::Allocation { dtype: self.dtype, elements };
+        let mut room = vec_with_capacity(self.bytes).map_err(no_memory)?;
+        let (results, done) = run(&mut room.spare_capacity_mut()[..self.bytes])?;
+        let results = StridedView::new(results, 0, view.shape(), &self.strides);
+        self.caster.par_cast_strided_with(&results, view, &how.silent())?;
+        Ok(done)
     }
 }
 
@@ -125,7 +158,7 @@ impl Quantizer {
         how: &Parallel<'_>,
     ) -> Result<Quantized, Error> {
         let shape = src.shape();
-        self.views(src, dst, how, |src, dst| self.par_quantize_with(src, shape, dst, scales, how))
+        self.views(src, dst, how, |src, dst| self.quantize_uninit(src, shape, dst, scales, how))
     }
 
     /// The same with scales that are given, as in [`Quantizer::quantize_given`].
@@ -155,7 +188,7 @@ impl Quantizer {
     ) -> Result<(), Error> {
         let shape = src.shape();
         self.views(src, dst, how, |src, dst| {
-            self.par_quantize_given(src, shape, scales, zero_points, dst, how)
+            Ok((self.quantize_given_uninit(src, shape, scales, zero_points, dst, how)?, ()))
         })
     }
 
@@ -164,15 +197,13 @@ impl Quantizer {
         src: &StridedView<'_>,
         dst: &mut StridedViewMut<'_>,
         how: &Parallel<'_>,
-        run: impl FnOnce(&[u8], &mut [u8]) -> Result<T, Error>,
+        run: impl for<'a> FnOnce(&[u8], &'a mut [MaybeUninit<u8>]) -> Result<(&'a mut [u8], T), Error>,
     ) -> Result<T, Error> {
         check(src.shape(), dst.shape(), &[&self.scaling])?;
-        let mut buffer = Vec::new();
-        let src = gathered(src, self.from(), Packing::OnePerByte, &self.options, how, &mut buffer)?;
-        let mut there = Scattered::new(dst, self.to(), self.options.dst_packing, &self.options)?;
-        let done = run(src, &mut there.room)?;
-        there.bring(dst, how)?;
-        Ok(done)
+        let mut src = Gathered::new(src, self.from(), Packing::OnePerByte, &self.options)?;
+        let there = Scattered::new(dst, self.to(), self.options.dst_packing, &self.options)?;
+        let src = src.bytes(how)?;
+        there.write(dst, src, how, |dst| run(src, dst))
     }
 }
 
@@ -204,11 +235,12 @@ impl Dequantizer {
     ) -> Result<(), Error> {
         let shape = src.shape();
         check(shape, dst.shape(), &[&self.scaling])?;
-        let mut buffer = Vec::new();
-        let src = gathered(src, self.from(), self.options.src_packing, &self.options, how, &mut buffer)?;
-        let mut there = Scattered::new(dst, self.to(), Packing::OnePerByte, &self.options)?;
-        self.par_dequantize_with(src, shape, scales, zero_points, &mut there.room, how)?;
-        there.bring(dst, how)
+        let mut src = Gathered::new(src, self.from(), self.options.src_packing, &self.options)?;
+        let there = Scattered::new(dst, self.to(), Packing::OnePerByte, &self.options)?;
+        let src = src.bytes(how)?;
+        there.write(dst, src, how, |dst| {
+            Ok((self.dequantize_uninit(src, shape, scales, zero_points, dst, how)?, ()))
+        })
     }
 }
 
@@ -242,12 +274,11 @@ impl Requantizer {
     ) -> Result<Quantized, Error> {
         let shape = src.shape();
         check(shape, dst.shape(), &[&self.from, &self.to])?;
-        let mut buffer = Vec::new();
-        let src = gathered(src, self.from(), self.options.src_packing, &self.options, how, &mut buffer)?;
-        let mut there = Scattered::new(dst, self.to(), self.options.dst_packing, &self.options)?;
-        let done =
-            self.par_requantize_with(src, shape, src_scales, zero_points, &mut there.room, scales, how)?;
-        there.bring(dst, how)?;
-        Ok(done)
+        let mut src = Gathered::new(src, self.from(), self.options.src_packing, &self.options)?;
+        let there = Scattered::new(dst, self.to(), self.options.dst_packing, &self.options)?;
+        let src = src.bytes(how)?;
+        there.write(dst, src, how, |dst| {
+            self.requantize_uninit(src, shape, src_scales, zero_points, dst, scales, how)
+        })
     }
 }

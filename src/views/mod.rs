@@ -100,6 +100,13 @@ impl Place {
         }
     }
 
+    /// Are there so many bytes from the first element on? They are where somebody has promised elements.
+    #[cfg(feature = "scaled")]
+    fn has(self, bytes: usize) -> bool {
+        let end = self.offset.checked_add(bytes);
+        end.is_some_and(|end| self.size.is_none_or(|size| end <= size))
+    }
+
     /// The addresses that elements reach, if there can be memory there.
     fn hull(self, side: Side, dtype: DType, reach: Reach, elements: usize) -> Result<[i128; 2], Error> {
         let (first, end) = reach.from(self.offset);
@@ -183,8 +190,7 @@ impl<'a> StridedView<'a> {
     #[cfg(feature = "scaled")]
     #[allow(unsafe_code, reason = "elements are pointers and strides")]
     pub(crate) fn dense(&self, strides: &[isize], bytes: usize) -> Option<&'a [u8]> {
-        let end = self.place.offset.checked_add(bytes)?;
-        let is_there = self.strides == strides && self.place.size.is_none_or(|size| end <= size);
+        let is_there = self.place.has(bytes) && same_strides(self.shape, self.strides, strides);
         if is_there && bytes == 0 {
             // (It may lie anywhere, also where no slice may.)
             return Some(&[]);
@@ -287,6 +293,33 @@ impl<'a> StridedViewMut<'a> {
     pub(crate) fn shape(&self) -> &'a [usize] {
         self.shape
     }
+
+    /// Its bytes, if it has so many, with these strides, and none of them is one of `others`.
+    #[cfg(feature = "scaled")]
+    #[allow(unsafe_code, reason = "elements are pointers and strides")]
+    pub(crate) fn dense(
+        &mut self,
+        strides: &[isize],
+        bytes: usize,
+        others: &[u8],
+    ) -> Option<&mut [MaybeUninit<u8>]> {
+        if bytes == 0 || !self.place.has(bytes) || !same_strides(self.shape, self.strides, strides) {
+            return None;
+        }
+        let first = self.place.first().cast_mut();
+        // (No end overflows where there are elements.)
+        let (start, others) = (first.addr(), others.as_ptr_range());
+        let apart = start.saturating_add(bytes) <= others.start.addr() || others.end.addr() <= start;
+        // SAFETY: with these strides they are all elements, which lie in the buffer, or in memory by a promise, and are borrowed mutably.
+        apart.then(|| unsafe { core::slice::from_raw_parts_mut(first.cast(), bytes) })
+    }
+}
+
+/// Are these the same strides, but along dimensions of one element, where none is taken?
+#[cfg(feature = "scaled")]
+fn same_strides(shape: &[usize], a: &[isize], b: &[isize]) -> bool {
+    let same = |i: usize| shape[i] == 1 || a[i] == b[i];
+    a.len() == shape.len() && b.len() == shape.len() && (0..shape.len()).all(same)
 }
 
 impl Caster {
@@ -325,6 +358,19 @@ impl Caster {
                 walk.cast(self, from, to);
             }
             Ok(())
+        })
+    }
+
+    /// The errors of a destination alone, from a source of its shape that has such strides.
+    #[cfg(feature = "scaled")]
+    pub(crate) fn check_destination(
+        &self,
+        dst: &StridedViewMut<'_>,
+        src_strides: &[isize],
+    ) -> Result<(), Error> {
+        self.with_walk(dst.shape, src_strides, dst.strides, |walk| {
+            dst.place.check(Side::Destination, walk.dst_reach)?;
+            dst.place.hull(Side::Destination, self.to(), walk.dst_reach, walk.elements).map(drop)
         })
     }
 

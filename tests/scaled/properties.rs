@@ -13,6 +13,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("losses of what cannot be", lost_specials);
     suite.test("views", views);
     suite.test("views on threads", large_views);
+    suite.test("contiguous views", contiguous_views);
     #[cfg(unix)]
     suite.test("guard pages", guards);
 }
@@ -279,6 +280,61 @@ fn views(isa: Isa) {
     let from = unsafe { StridedView::from_ptr(core::ptr::null(), &[2, 0], &[0, 4]) };
     let mut view = StridedViewMut::new(&mut [], 0, &[2, 0], &[0, 1]);
     q.quantize_strided_with(&from, &[], None, &mut view, &Parallel::new()).expect("views");
+}
+
+/// A destination that is contiguous is written in place, also where dimensions of one element have strides of their own, and where it lies over
+/// its source.
+fn contiguous_views(isa: Isa) {
+    let data = bytes(&data());
+    let options = CastOptions::new().isa(isa);
+    let (shape, how) = ([SHAPE[0], 1, SHAPE[1]], Parallel::new());
+    let strides = |size: usize| [(size * SHAPE[1]) as isize, -7, size as isize];
+    for (scaling, to) in PAIRS.into_iter().filter(|(_, to)| to.bits() == 8) {
+        let q = Quantizer::new(DType::F32, to, &scaling, &options).expect("a pair");
+        let d = Dequantizer::new(to, DType::F32, &scaling, &options).expect("a pair");
+        let (mut codes, mut back) = (vec![0; N], vec![0; 4 * N]);
+        let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
+        q.quantize(&data, &shape, &mut codes, &mut scales).expect("sizes that fit");
+        d.dequantize(&codes, &shape, &scales, None, &mut back).expect("sizes that fit");
+        let wide = strides(4);
+        let one = strides(1);
+        let from = StridedView::new(&data, 0, &shape, &wide);
+        let (mut out, mut found) = (vec![0xC5; N + 2], vec![0; scales.len()]);
+        let mut view = StridedViewMut::new(&mut out, 1, &shape, &one);
+        q.quantize_strided(&from, &mut view, &mut found, &how).expect("views");
+        assert_eq!((&out[1..=N], &found), (&codes[..], &scales), "{to} {scaling:?}");
+        assert_eq!((out[0], out[N + 1]), (0xC5, 0xC5), "{to} {scaling:?}");
+        let mut results = Vec::with_capacity(4 * N);
+        let room = results.spare_capacity_mut();
+        let mut view = StridedViewMut::uninit(&mut room[..4 * N], 0, &shape, &wide);
+        let from = StridedView::new(&out, 1, &shape, &one);
+        d.dequantize_strided(&from, &scales, None, &mut view, &how).expect("views");
+        // SAFETY: these are the elements of the view.
+        unsafe { results.set_len(4 * N) };
+        assert!(results == back, "{to} {scaling:?}");
+        // Over the source, from its middle on.
+        let mut both = vec![0; 4 * N + 2 * N];
+        both[N..2 * N].copy_from_slice(&codes);
+        let first = both.as_mut_ptr();
+        // SAFETY: elements of one vector, which nothing else touches.
+        let (from, mut view) = unsafe {
+            (
+                StridedView::from_ptr(first.add(N), &shape, &one),
+                StridedViewMut::from_ptr(first.add(N + N / 2), &shape, &wide),
+            )
+        };
+        d.dequantize_strided(&from, &scales, None, &mut view, &how).expect("views");
+        assert!(both[N + N / 2..][..4 * N] == back, "{to} {scaling:?}");
+    }
+    // What is wrong with a destination is said before there is memory for as many elements as a source of stride 0 has.
+    let d = Dequantizer::new(DType::I8, DType::F32, &Scaling::per_tensor(DType::F32), &CastOptions::new())
+        .unwrap();
+    let many = [usize::MAX / 32];
+    let mut few = [0; 8];
+    let mut view = StridedViewMut::new(&mut few, 0, &many, &[4]);
+    let from = StridedView::new(&[1], 0, &many, &[0]);
+    let error = d.dequantize_strided(&from, &[0; 4], None, &mut view, &how).unwrap_err();
+    assert!(error.to_string().ends_with("of a buffer of 8 bytes"), "{error}");
 }
 
 /// Views so large that several threads gather and scatter their elements: the calling one does of fewer.
