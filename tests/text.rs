@@ -839,10 +839,20 @@ fn what_is_no_batch_is_refused() {
     assert_eq!(parse(&[1, 2, 3], b"x12y"), Ok(vec![1, 2]), "a slice of a longer buffer");
     assert_eq!(parse(&[1, 2, 3], b"\xFF12\xFF"), Ok(vec![1, 2]), "what the offsets leave out is not read");
     assert_eq!(parse(&[3], b"123"), Ok(vec![]));
-    assert_eq!(parse(&[], b""), Err(Error::Offset { index: 0 }));
-    assert_eq!(parse(&[-1, 1], b"1"), Err(Error::Offset { index: 0 }));
-    assert_eq!(parse(&[0, 2, 1], b"12"), Err(Error::Offset { index: 2 }));
-    assert_eq!(parse(&[0, 4], b"123"), Err(Error::Offset { index: 1 }));
+    let wrong = |index, offset, least, bytes| Err(Error::Offset { index, offset, least, bytes });
+    assert_eq!(parse(&[], b""), wrong(0, None, 0, 0));
+    assert_eq!(parse(&[-1, 1], b"1"), wrong(0, Some(-1), 0, 1));
+    assert_eq!(parse(&[0, 2, 1], b"12"), wrong(2, Some(1), 2, 2));
+    assert_eq!(parse(&[0, 4], b"123"), wrong(1, Some(4), 0, 3));
+    let text = |offsets: &[i32]| parse(offsets, b"123").unwrap_err().to_string();
+    assert_eq!(text(&[]), "there are no offsets; n texts need n + 1");
+    assert_eq!(
+        text(&[0, 2, 1]),
+        "offset 2 is 1; it must be 2 or more, and 3, the bytes that there are, or less"
+    );
+    // What 32 bits of it are would be a place among the bytes.
+    let error = text::parse_offsets(&[0, (1i64 << 32) + 1, 3], b"123", &mut [0u8; 2]);
+    assert_eq!(error, Err(Error::Offset { index: 1, offset: Some((1 << 32) + 1), least: 0, bytes: 3 }));
     assert_eq!(parse(&[0, 1, 2, 3], b"1\xFF3"), Err(Error::NotUtf8 { index: 1 }));
     assert_eq!(parse(&[0, 0, 1, 1, 2], b"1\xFF"), Err(Error::NotUtf8 { index: 3 }));
     assert_eq!(parse(&[0, 1, 2], "é".as_bytes()), Err(Error::NotUtf8 { index: 0 }), "half a character each");
@@ -871,8 +881,8 @@ fn offsets_of_no_texts() {
     for (offset, expected) in [
         (0, Ok(())),
         (3, Ok(())),
-        (4, Err(Error::Offset { index: 0 })),
-        (-1, Err(Error::Offset { index: 0 })),
+        (4, Err(Error::Offset { index: 0, offset: Some(4), least: 0, bytes: 3 })),
+        (-1, Err(Error::Offset { index: 0, offset: Some(-1), least: 0, bytes: 3 })),
     ] {
         assert_eq!(
             text::parse_offsets_with(&[offset], b"123", none, &CastOptions::new()),

@@ -59,6 +59,12 @@ pub enum Error {
     Offset {
         /// Its place among the offsets.
         index: usize,
+        /// What it is; None if there is none.
+        offset: Option<i64>,
+        /// The least that it may be: the one before it, or 0.
+        least: usize,
+        /// The most: the bytes that there are.
+        bytes: usize,
     },
     /// A text that is not UTF-8.
     NotUtf8 {
@@ -102,9 +108,10 @@ impl fmt::Display for Error {
             Self::LengthMismatch { texts, elements } => {
                 write!(f, "there are {texts} texts and {elements} elements; there must be as many of both")
             }
-            Self::Offset { index } => write!(
+            Self::Offset { offset: None, .. } => f.write_str("there are no offsets; n texts need n + 1"),
+            Self::Offset { index, offset: Some(offset), least, bytes } => write!(
                 f,
-                "offset {index} is missing, negative, less than the one before it, or beyond the bytes"
+                "offset {index} is {offset}; it must be {least} or more, and {bytes}, the bytes that there are, or less"
             ),
             Self::NotUtf8 { index } => write!(f, "text {index} is not UTF-8"),
             Self::OffsetOverflow { bytes } => write!(f, "the offsets cannot count {bytes} bytes of text"),

@@ -22,8 +22,10 @@ pub(crate) mod sealed {
         fn from_usize(place: usize) -> Option<Self>;
         /// The offset of an index that is known to fit.
         fn of(place: usize) -> Self;
-        /// The index of an offset that is known to be one.
+        /// The index of an offset; of one that is none, what is beyond all bytes.
         fn place(self) -> usize;
+        /// What it is, for an error to show.
+        fn value(self) -> i64;
     }
 }
 
@@ -46,7 +48,15 @@ macro_rules! offsets {
             }
             #[inline]
             fn place(self) -> usize {
-                self as usize
+                // (What a usize of 32 bits cannot hold is beyond all bytes.)
+                if size_of::<usize>() < size_of::<Self>() {
+                    self.try_into().unwrap_or(usize::MAX)
+                } else {
+                    self as usize
+                }
+            }
+            fn value(self) -> i64 {
+                self.into()
             }
         }
     )*};
@@ -103,8 +113,15 @@ impl<'a, O: Offset> Joined<'a, O> {
         // (The other offsets are checked when texts are read. Where there are no texts, the first one would not be.)
         match offsets.first().and_then(|first| first.to_usize()) {
             Some(place) if place <= bytes.len() => Ok(Self { offsets, bytes }),
-            _ => Err(Error::Offset { index: 0 }),
+            _ => Err(Self::wrong(offsets, 0, 0, bytes)),
         }
+    }
+
+    /// The error of an offset.
+    #[cold]
+    fn wrong(offsets: &[O], index: usize, least: usize, bytes: &[u8]) -> Error {
+        let offset = offsets.get(index).map(|offset| offset.value());
+        Error::Offset { index, offset, least, bytes: bytes.len() }
     }
 
     /// Finds what is wrong with the texts from `first` on, after one could not be read.
@@ -114,7 +131,7 @@ impl<'a, O: Offset> Joined<'a, O> {
         for (index, offset) in self.offsets.iter().enumerate().skip(first) {
             match offset.to_usize() {
                 Some(place) if last <= place && place <= self.bytes.len() => last = place,
-                _ => return Error::Offset { index },
+                _ => return Self::wrong(self.offsets, index, last, self.bytes),
             }
         }
         // (This also finds two texts that share the bytes of one character.)
