@@ -207,6 +207,7 @@ fn the_categories_of_the_array_api() {
             ("numeric", name != "bool"),
         ];
         assert_eq!(expected.map(|(category, _)| category), Category::ALL.map(Category::name));
+        assert_eq!(expected.map(|(category, _)| category.to_owned()), Category::ALL.map(|c| c.to_string()));
         for (category, member) in expected {
             assert_eq!(dtype.is_kind(category.parse().unwrap()), member, "{dtype} {category}");
         }

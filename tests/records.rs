@@ -5,7 +5,7 @@
 
 mod recorded;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use lanecast::{numpy::*, promotion::*, records::*, *};
 use proptest::prelude::*;
@@ -504,6 +504,18 @@ fn dtypes_of_ml_dtypes_keep_their_names() {
     let wide = record("[('weight', '=f4'), ('scale', '=f4', (4,)), ('code', '=i2')]");
     assert!(dtype.can_cast(&wide, Casting::Safe));
     assert_eq!(dtype.promote(&wide, &Rules::LOSSLESS), Ok(wide));
+}
+
+/// Dtypes that are equal have one hash, whatever alignment they were made for.
+#[test]
+fn dtypes_are_keys() {
+    let fields = [("a", DType::I32), ("b", DType::F32)];
+    let [packed, aligned] = [StructDType::packed(fields), StructDType::aligned(fields)].map(Result::unwrap);
+    assert_ne!(packed.alignment(), aligned.alignment());
+    let keys: HashSet<ItemDType> = [&packed, &aligned].map(ItemDType::from).into();
+    assert_eq!(keys.len(), 1);
+    let items = ["u1", "<i2", ">i2", "2i2", "i2,i2", "[('f0', 'i2'), ('x', 'i2')]"].map(item);
+    assert_eq!(items.iter().collect::<HashSet<_>>().len(), items.len());
 }
 
 /// What prints is read as the same dtype, or cannot be made.

@@ -1,5 +1,6 @@
 //! What NumPy and the Array API tell about a dtype: kind, size, alignment, limits, category.
 
+use core::fmt;
 use core::str::FromStr;
 
 use crate::formats::dtype::{DType, Kind};
@@ -103,6 +104,12 @@ impl Category {
             Self::ComplexFloating => "complex floating",
             Self::Numeric => "numeric",
         }
+    }
+}
+
+impl fmt::Display for Category {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

@@ -3,6 +3,7 @@
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use super::error::StructError;
 use crate::formats::dtype::DType;
@@ -26,7 +27,7 @@ pub(super) const MAX_LEVELS: usize = 32;
 /// assert_eq!("int8".parse::<ItemDType>()?, DType::I8.into());
 /// # Ok::<(), lanecast::records::StructError>(())
 /// ```
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ItemDType {
     pub(super) base: ItemBase,
     pub(super) shape: Vec<usize>,
@@ -41,7 +42,7 @@ pub struct ItemDType {
 /// assert_eq!(*item.base(), ItemBase::Element(DType::I8.into()));
 /// # Ok::<(), lanecast::records::StructError>(())
 /// ```
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ItemBase {
     /// Of one dtype. Those of fewer than 8 bits take a byte each.
     Element(OrderedDType),
@@ -83,7 +84,7 @@ pub struct StructDType {
 /// assert_eq!((x.title.as_deref(), x.dtype.itemsize()), (Some("The x"), 2));
 /// # Ok::<(), lanecast::records::StructError>(())
 /// ```
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Field {
     /// Its name. No two fields of a record share one.
     pub name: String,
@@ -98,6 +99,15 @@ pub struct Field {
 impl PartialEq for StructDType {
     fn eq(&self, other: &Self) -> bool {
         self.fields == other.fields && self.itemsize == other.itemsize
+    }
+}
+
+impl Eq for StructDType {}
+
+/// Of what makes two equal.
+impl Hash for StructDType {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.fields, self.itemsize).hash(state);
     }
 }
 
