@@ -78,8 +78,9 @@
 //! * **Complex** to real takes the real part; to bool, either part.
 //! * **The same dtype** is a copy, bit for bit.
 //!
-//! An error ([`Error`]) says what was given and what is needed, and nothing has been written; only a cast that is refused for what it loses, or
-//! stopped by its caller, has begun. Nothing panics but a callback of yours. `LANECAST_ISA=scalar` in the environment pins the instruction set.
+//! An error ([`Error`]) says what was given and what is needed, and nothing has been written; only a cast that is refused for an element (what it
+//! loses, a text that is no number), is stopped by its caller, or finds no memory on its way has begun. Nothing panics but a callback of yours.
+//! `LANECAST_ISA=scalar` in the environment pins the instruction set.
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(unsafe_code)]
 
