@@ -173,13 +173,15 @@ struct Counted<'a> {
 }
 
 impl<'a> Counted<'a> {
-    fn new(grid: &Grid, blocks: Option<&'a mut [Losses]>) -> Result<Self, Error> {
-        match &blocks {
-            Some(blocks) if blocks.len() != grid.scales => {
-                Err(Error::Blocks { needed: grid.scales, given: blocks.len() })
+    /// Nothing is counted yet, whatever the blocks hold. It is made after everything else was checked: blocks are written here.
+    fn new(grid: &Grid, mut blocks: Option<&'a mut [Losses]>) -> Result<Self, Error> {
+        if let Some(blocks) = &mut blocks {
+            if blocks.len() != grid.scales {
+                return Err(Error::Blocks { needed: grid.scales, given: blocks.len() });
             }
-            _ => Ok(Self { all: Losses::default(), blocks }),
+            blocks.fill(Losses::default());
         }
+        Ok(Self { all: Losses::default(), blocks })
     }
 
     /// Adds to the counts of all, and to those of a block.
@@ -490,7 +492,7 @@ impl<'a> Values<'a> {
 
 impl Quantizer {
     /// What a quantisation has lost: of the data, and the codes, scales and zero points that were written or given. With blocks,
-    /// of each block too, in the row-major order of the scales; they begin as [`Losses::default`]. What a code stands for is
+    /// of each block too, in the row-major order of the scales, whatever was there before. What a code stands for is
     /// the exact product with its scale, whatever the profile. The factor of the tensor is that of the scaling: one that was computed must be
     /// given there.
     ///
@@ -556,9 +558,9 @@ impl Quantizer {
     ) -> Result<(Quantized, Losses), Error> {
         let (mut blocks, mut all) = (blocks, Losses::default());
         let found = self.with_job(src, shape, dst.len(), false, &mut |mut job| {
-            let mut counted = Counted::new(job.grid, blocks.as_deref_mut())?;
             let places = begun(&mut job, &self.scaling, &self.options, shape, scales.len(), &alone())?;
             let written = self.written(job.grid, job.tensor)?;
+            let mut counted = Counted::new(job.grid, blocks.as_deref_mut())?;
             self.with_data(src, &mut |data| {
                 written.found(&job, self.registers(), &places, shape, dst, scales, data, &mut counted)
             })?;
@@ -595,8 +597,8 @@ impl Quantizer {
     ) -> Result<Losses, Error> {
         let (mut blocks, mut all) = (blocks, Losses::default());
         self.with_given(src, shape, dst.len(), scales, zero_points, &mut |job, given| {
-            let mut counted = Counted::new(job.grid, blocks.as_deref_mut())?;
             let written = self.written(job.grid, job.tensor)?;
+            let mut counted = Counted::new(job.grid, blocks.as_deref_mut())?;
             self.with_data(src, &mut |data| {
                 job.run_given_in_turn(self.registers(), &given, dst, &mut |elements, codes, _| {
                     written.count(elements, codes, given, data, &mut counted)
@@ -708,18 +710,20 @@ impl Requantizer {
     ) -> Result<(Quantized, Losses), Error> {
         let grids = self.grids(src.len(), shape, dst.len())?;
         let to = &grids.1;
-        let mut counted = Counted::new(to, blocks)?;
+        let (mut blocks, mut all) = (blocks, Losses::default());
         let found =
             self.with_job(src, shape, src_scales, zero_points, &grids, &mut |mut job, registers| {
                 let places = begun(&mut job, &self.to, &self.options, shape, scales.len(), &alone())?;
                 let tensor = if self.has_factor() { job.tensor } else { TensorScale::None };
                 let written = Written::new(&self.quantize, &self.to, &self.options, to, tensor)?;
+                let mut counted = Counted::new(to, blocks.as_deref_mut())?;
                 self.with_data(src, shape, src_scales, zero_points, &grids.0, &mut |data| {
                     written.found(&job, registers, &places, shape, dst, scales, data, &mut counted)
                 })?;
+                all = counted.all;
                 Ok(Quantized { tensor_scale: known(tensor) })
             })?;
-        Ok((found, counted.all))
+        Ok((found, all))
     }
 
     /// Calls a function with the values of the source.

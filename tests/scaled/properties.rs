@@ -170,6 +170,18 @@ fn losses(isa: Isa) {
         assert_eq!(blocks.iter().map(|b| b.max_error).fold(0.0, f64::max), all.max_error, "{to}");
         let few = cast.q.losses(&src, &SHAPE, &cast.codes, &cast.scales, None, Some(&mut blocks[1..]));
         assert!(few.is_err());
+        // What blocks hold does not count, and stays where a size is wrong.
+        let counted = blocks.clone();
+        let wrong = cast.q.losses(&src, &SHAPE, &cast.codes, &cast.scales[1..], None, Some(&mut blocks));
+        assert!(wrong.is_err() && blocks == counted, "{to}");
+        cast.q
+            .losses(&src, &SHAPE, &cast.codes, &cast.scales, None, Some(&mut blocks))
+            .expect("sizes that fit");
+        assert!(blocks == counted, "{to}");
+        cast.q
+            .quantize_given_losses(&src, &SHAPE, &cast.scales, None, &mut cast.codes, Some(&mut blocks))
+            .expect("sizes that fit");
+        assert!(blocks == counted, "{to}");
         // Of a requantisation, the exact values of the source count.
         let (mx, options) = (Scaling::mx(), CastOptions::new().isa(isa));
         let r = Requantizer::new((to, &scaling), (DType::F4E2M1, &mx), &options).expect("a pair");
