@@ -398,7 +398,20 @@ fn record_casts_refuse_buffers_of_the_wrong_size() {
         let error = caster.cast(&vec![0; source], &mut dst, n).unwrap_err();
         assert!(matches!(error, StructError::BufferSize { .. }), "{error:?}");
         assert!(dst.iter().all(|byte| *byte == 0xA5));
+        let mut dst: Vec<u8> = Vec::with_capacity(destination);
+        let dst = &mut dst.spare_capacity_mut()[..destination];
+        assert_eq!(caster.cast_uninit(&vec![0; source], dst, n), Err(error));
     }
+    // Padding and fields: every byte is initialised.
+    let padded = RecordCaster::new(
+        record("i4,u1"),
+        StructDType::aligned([("a", DType::U8), ("b", DType::F32)]).unwrap(),
+        &CastOptions::new(),
+    )
+    .unwrap();
+    let (src, mut dst, mut memory) = ([1; 10], [0xA5; 16], Vec::with_capacity(16));
+    padded.cast(&src, &mut dst, 2).unwrap();
+    assert_eq!(padded.cast_uninit(&src, &mut memory.spare_capacity_mut()[..16], 2).unwrap(), dst);
     assert_eq!(caster.cast(&[], &mut [], usize::MAX), Err(StructError::TooLarge));
     caster.cast(&[], &mut [], 0).unwrap();
     assert_eq!(

@@ -1,6 +1,7 @@
 //! Casts buffers of records: field by field, each with the kernel of its pair of dtypes.
 
 use alloc::vec::Vec;
+use core::mem::MaybeUninit;
 
 use super::dtype::{ItemBase, ItemDType, StructDType};
 use super::error::StructError;
@@ -107,19 +108,57 @@ impl RecordCaster {
     ///
     /// A buffer does not have the size of `n` records. Nothing was written.
     pub fn cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), StructError> {
-        for (side, itemsize, given) in
-            [(Side::Source, self.from, src.len()), (Side::Destination, self.to, dst.len())]
-        {
+        self.check(src.len(), dst.len(), n)?;
+        // Padding, and the items that a larger sub-array has more, are written by no field.
+        dst.fill(0);
+        self.fields(src, dst, n)
+    }
+
+    /// The same to memory that need not be initialised, which is returned initialised.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use lanecast::{records::{RecordCaster, StructDType}, CastOptions, DType};
+    /// let pair: StructDType = "i1,u1".parse()?;
+    /// let caster = RecordCaster::new(DType::U8, &pair, &CastOptions::new())?;
+    /// let mut memory = [MaybeUninit::uninit(); 4];
+    /// assert_eq!(caster.cast_uninit(&[3, 4], &mut memory, 2)?, [3, 3, 4, 4]);
+    /// # Ok::<(), lanecast::records::StructError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`RecordCaster::cast`].
+    pub fn cast_uninit<'a>(
+        &self,
+        src: &[u8],
+        dst: &'a mut [MaybeUninit<u8>],
+        n: usize,
+    ) -> Result<&'a mut [u8], StructError> {
+        self.check(src.len(), dst.len(), n)?;
+        dst.fill(MaybeUninit::new(0));
+        #[allow(unsafe_code, reason = "memory that nothing says is initialised")]
+        // SAFETY: every byte was just written.
+        let dst = unsafe { dst.assume_init_mut() };
+        self.fields(src, dst, n)?;
+        Ok(dst)
+    }
+
+    fn fields(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), StructError> {
+        let records = Repeat { count: n, src: self.from, dst: self.to, apart: 0 };
+        for leaf in &self.leaves {
+            leaf.cast(src, dst, records)?;
+        }
+        Ok(())
+    }
+
+    /// Have the buffers the sizes of `n` records?
+    fn check(&self, src: usize, dst: usize, n: usize) -> Result<(), StructError> {
+        for (side, itemsize, given) in [(Side::Source, self.from, src), (Side::Destination, self.to, dst)] {
             let needed = itemsize.checked_mul(n).ok_or(StructError::TooLarge)?;
             if needed != given {
                 return Err(StructError::BufferSize { side, records: n, needed, given });
             }
-        }
-        // Padding, and the items that a larger sub-array has more, are written by no field.
-        dst.fill(0);
-        let records = Repeat { count: n, src: self.from, dst: self.to, apart: 0 };
-        for leaf in &self.leaves {
-            leaf.cast(src, dst, records)?;
         }
         Ok(())
     }
