@@ -34,89 +34,6 @@ fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error
     Ok((strides, step))
 }
 
-/// A source whose elements are wanted contiguous.
-struct Gathered<'a> {
-    view: StridedView<'a>,
-    dtype: DType,
-    caster: Caster,
-    strides: Vec<isize>,
-    bytes: usize,
-    buffer: Vec<u8>,
-}
-
-impl<'a> Gathered<'a> {
-    /// An error of the view is reported here, before there is memory for a copy.
-    fn new(
-        view: &StridedView<'a>,
-        dtype: DType,
-        packing: Packing,
-        options: &CastOptions,
-    ) -> Result<Self, Error> {
-        let caster = copier(dtype, packing, options)?;
-        let (strides, bytes) = row_major(view.shape(), dtype)?;
-        caster.check_source(view)?;
-        Ok(Self { view: *view, dtype, caster, strides, bytes, buffer: Vec::new() })
-    }
-
-    /// The view's own memory if that is contiguous, else a copy.
-    fn bytes(&mut self, how: &Parallel<'_>) -> Result<&[u8], Error> {
-        if let Some(dense) = self.view.dense(&self.strides, self.bytes) {
-            return Ok(dense);
-        }
-        self.buffer = zeros(self.dtype, self.bytes)?;
-        let mut dense = StridedViewMut::new(&mut self.buffer, 0, self.view.shape(), &self.strides);
-        self.caster.par_cast_strided_with(&self.view, &mut dense, &how.silent())?;
-        Ok(&self.buffer)
-    }
-}
-
-/// A destination whose elements are written contiguous.
-struct Scattered {
-    dtype: DType,
-    caster: Caster,
-    strides: Vec<isize>,
-    bytes: usize,
-}
-
-impl Scattered {
-    /// An error of the view is reported here, before anything is written.
-    fn new(
-        view: &StridedViewMut<'_>,
-        dtype: DType,
-        packing: Packing,
-        options: &CastOptions,
-    ) -> Result<Self, Error> {
-        if dtype.bits() < 8 && packing != Packing::OnePerByte {
-            return Err(CastError::ViewPacked { side: Side::Destination, dtype }.into());
-        }
-        let caster = copier(dtype, packing, options)?;
-        let (strides, bytes) = row_major(view.shape(), dtype)?;
-        caster.check_destination(view, &strides)?;
-        Ok(Self { dtype, caster, strides, bytes })
-    }
-
-    /// Has the results of `src` written to the view's own memory, if that is contiguous and no memory of `src`; else to a buffer, from
-    /// which they are copied.
-    fn write<T>(
-        &self,
-        view: &mut StridedViewMut<'_>,
-        src: &[u8],
-        how: &Parallel<'_>,
-        run: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<(&mut [u8], T), Error>,
-    ) -> Result<T, Error> {
-        if let Some(dense) = view.dense(&self.strides, self.bytes, src) {
-            return run(dense).map(|(_, done)| done);
-        }
-        let elements = self.bytes / self.dtype.itemsize();
-        let no_memory = |_| CastError::Allocation { dtype: self.dtype, elements };
-        let mut room = vec_with_capacity(self.bytes).map_err(no_memory)?;
-        let (results, done) = run(&mut room.spare_capacity_mut()[..self.bytes])?;
-        let results = StridedView::new(results, 0, view.shape(), &self.strides);
-        self.caster.par_cast_strided_with(&results, view, &how.silent())?;
-        Ok(done)
-    }
-}
-
 /// Checks that the views have one shape, and that no scaling has rows of its own.
 fn check(src: &[usize], dst: &[usize], scalings: &[&Scaling]) -> Result<(), Error> {
     same_shape(src, dst)?;
@@ -126,6 +43,57 @@ fn check(src: &[usize], dst: &[usize], scalings: &[&Scaling]) -> Result<(), Erro
         });
     }
     Ok(())
+}
+
+/// What copies elements of a view, the strides of those that are contiguous, and their bytes.
+fn contiguous(
+    shape: &[usize],
+    (dtype, packing): (DType, Packing),
+    options: &CastOptions,
+) -> Result<(Caster, Vec<isize>, usize), Error> {
+    let caster = copier(dtype, packing, options)?;
+    let (strides, bytes) = row_major(shape, dtype)?;
+    Ok((caster, strides, bytes))
+}
+
+/// A cast of contiguous elements, which returns its results.
+type Run<'r> = &'r mut dyn for<'a> FnMut(&[u8], &'a mut [MaybeUninit<u8>]) -> Result<&'a mut [u8], Error>;
+
+/// Casts the elements of a view, where they lie if they are contiguous, else by a copy. Results are written to the view's own memory, if
+/// that is contiguous and no memory of the source; else to a buffer, from which they are copied.
+fn cast_views(
+    (src, from): (&StridedView<'_>, (DType, Packing)),
+    (dst, to): (&mut StridedViewMut<'_>, (DType, Packing)),
+    options: &CastOptions,
+    how: &Parallel<'_>,
+    run: Run<'_>,
+) -> Result<(), Error> {
+    // Errors of either view are reported here, before there is memory for a copy and before anything is written.
+    let (gather, strides, bytes) = contiguous(src.shape(), from, options)?;
+    gather.check_source(src)?;
+    if to.0.bits() < 8 && to.1 != Packing::OnePerByte {
+        return Err(CastError::ViewPacked { side: Side::Destination, dtype: to.0 }.into());
+    }
+    let (scatter, dst_strides, dst_bytes) = contiguous(dst.shape(), to, options)?;
+    scatter.check_destination(dst, &dst_strides)?;
+    let mut copy;
+    let src = match src.dense(&strides, bytes) {
+        Some(dense) => dense,
+        None => {
+            copy = zeros(from.0, bytes)?;
+            let mut dense = StridedViewMut::new(&mut copy, 0, src.shape(), &strides);
+            gather.par_cast_strided_with(src, &mut dense, &how.silent())?;
+            &copy
+        }
+    };
+    if let Some(dense) = dst.dense(&dst_strides, dst_bytes, src) {
+        return run(src, dense).map(drop);
+    }
+    let no_memory = |_| CastError::Allocation { dtype: to.0, elements: dst_bytes / to.0.itemsize() };
+    let mut room = vec_with_capacity(dst_bytes).map_err(no_memory)?;
+    let results = run(src, &mut room.spare_capacity_mut()[..dst_bytes])?;
+    let results = StridedView::new(results, 0, dst.shape(), &dst_strides);
+    Ok(scatter.par_cast_strided_with(&results, dst, &how.silent())?)
 }
 
 impl Quantizer {
@@ -158,7 +126,13 @@ impl Quantizer {
         how: &Parallel<'_>,
     ) -> Result<Quantized, Error> {
         let shape = src.shape();
-        self.views(src, dst, how, |src, dst| self.quantize_uninit(src, shape, dst, scales, how))
+        let mut done = Quantized::default();
+        self.views(src, dst, how, &mut |src, dst| {
+            let (codes, found) = self.quantize_uninit(src, shape, dst, scales, how)?;
+            done = found;
+            Ok(codes)
+        })?;
+        Ok(done)
     }
 
     /// The same with scales that are given, as in [`Quantizer::quantize_given`].
@@ -187,23 +161,21 @@ impl Quantizer {
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
         let shape = src.shape();
-        self.views(src, dst, how, |src, dst| {
-            Ok((self.quantize_given_uninit(src, shape, scales, zero_points, dst, how)?, ()))
+        self.views(src, dst, how, &mut |src, dst| {
+            self.quantize_given_uninit(src, shape, scales, zero_points, dst, how)
         })
     }
 
-    fn views<T>(
+    fn views(
         &self,
         src: &StridedView<'_>,
         dst: &mut StridedViewMut<'_>,
         how: &Parallel<'_>,
-        run: impl for<'a> FnOnce(&[u8], &'a mut [MaybeUninit<u8>]) -> Result<(&'a mut [u8], T), Error>,
-    ) -> Result<T, Error> {
+        run: Run<'_>,
+    ) -> Result<(), Error> {
         check(src.shape(), dst.shape(), &[&self.scaling])?;
-        let mut src = Gathered::new(src, self.from(), Packing::OnePerByte, &self.options)?;
-        let there = Scattered::new(dst, self.to(), self.options.dst_packing, &self.options)?;
-        let src = src.bytes(how)?;
-        there.write(dst, src, how, |dst| run(src, dst))
+        let from = (self.from(), Packing::OnePerByte);
+        cast_views((src, from), (dst, (self.to(), self.options.dst_packing)), &self.options, how, run)
     }
 }
 
@@ -235,11 +207,9 @@ impl Dequantizer {
     ) -> Result<(), Error> {
         let shape = src.shape();
         check(shape, dst.shape(), &[&self.scaling])?;
-        let mut src = Gathered::new(src, self.from(), self.options.src_packing, &self.options)?;
-        let there = Scattered::new(dst, self.to(), Packing::OnePerByte, &self.options)?;
-        let src = src.bytes(how)?;
-        there.write(dst, src, how, |dst| {
-            Ok((self.dequantize_uninit(src, shape, scales, zero_points, dst, how)?, ()))
+        let (from, to) = ((self.from(), self.options.src_packing), (self.to(), Packing::OnePerByte));
+        cast_views((src, from), (dst, to), &self.options, how, &mut |src, dst| {
+            self.dequantize_uninit(src, shape, scales, zero_points, dst, how)
         })
     }
 }
@@ -274,11 +244,15 @@ impl Requantizer {
     ) -> Result<Quantized, Error> {
         let shape = src.shape();
         check(shape, dst.shape(), &[&self.from, &self.to])?;
-        let mut src = Gathered::new(src, self.from(), self.options.src_packing, &self.options)?;
-        let there = Scattered::new(dst, self.to(), self.options.dst_packing, &self.options)?;
-        let src = src.bytes(how)?;
-        there.write(dst, src, how, |dst| {
-            self.requantize_uninit(src, shape, src_scales, zero_points, dst, scales, how)
-        })
+        let from = (self.from(), self.options.src_packing);
+        let to = (self.to(), self.options.dst_packing);
+        let mut done = Quantized::default();
+        cast_views((src, from), (dst, to), &self.options, how, &mut |src, dst| {
+            let (codes, found) =
+                self.requantize_uninit(src, shape, src_scales, zero_points, dst, scales, how)?;
+            done = found;
+            Ok(codes)
+        })?;
+        Ok(done)
     }
 }
