@@ -70,7 +70,7 @@ struct Kind {
 const WIDE: &[DType] = &[DType::F64];
 
 fn kinds() -> Vec<Kind> {
-    use DType::{BF16, F4E2M1, F8E4M3FN, F16, F32, I4, I8};
+    use DType::{BF16, F4E2M1, F8E4M3FN, F8E5M2, F16, F32, I4, I8};
     let all = &[BF16, F32, F16][..];
     let kind = |name, element, data, scaling| Kind {
         name,
@@ -93,6 +93,8 @@ fn kinds() -> Vec<Kind> {
         // Rows that are too long for 128 of them to stay in L2, as weights have them.
         Kind { width: 7168, ..kind("128 x 128, long rows", F8E4M3FN, all, Scaling::deepseek()) },
         kind("float8 1 x 128", F8E4M3FN, all, Scaling::blocks(&[128], F32)),
+        kind("e5m2 per tensor", F8E5M2, all, Scaling::per_tensor(F32)),
+        kind("e5m2 of 1 x 128", F8E5M2, all, Scaling::blocks(&[128], F32)),
         kind("float8 100 x 100", F8E4M3FN, all, Scaling::blocks(&[100, 100], F32)),
         Kind { width: 8, ..kind("float8 of 8 columns", F8E4M3FN, &all[..2], Scaling::per_axis(1)) },
         kind("MXFP8", F8E4M3FN, all, Scaling::mx()),

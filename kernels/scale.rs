@@ -101,18 +101,18 @@ impl Table16 {
 
 /// Where the table of a code is, among those of all 256 codes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(u32);
+pub(crate) struct Place(u16);
 
 impl Place {
     #[inline]
     pub(crate) const fn of(code: u8) -> Self {
-        Self(size_of::<Table16>() as u32 * code as u32)
+        Self(size_of::<Table16>() as u16 * code as u16)
     }
 
     /// The table.
     #[inline(always)]
     pub(super) fn among(self, tables: *const Table16) -> *const [[u8; 16]; 2] {
-        tables.cast::<u8>().wrapping_add(self.0 as usize).cast()
+        tables.cast::<u8>().wrapping_add(self.0.into()).cast()
     }
 }
 
