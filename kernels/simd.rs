@@ -909,7 +909,7 @@ pub(crate) trait NarrowsByF16: Rows {
     /// The same of a block, each 16 elements of which have a table of their own, as [`NarrowsByF16::arrange`] makes it.
     ///
     /// # Safety
-    /// As above, and the tables are readable.
+    /// A block of elements is readable, and of lanes writable.
     unsafe fn pick_from(self, tables: [&[[u8; 16]; 2]; 4], src: *const u8, high: bool, dst: *mut u8);
     /// A register of pieces of 16 bytes, of which there may be more than it has.
     fn pieces_of(self, pieces: [&[u8; 16]; 4]) -> Self::V;

@@ -407,14 +407,7 @@ impl<I: NarrowsByWords> Words<I> for Parts {
 
     #[inline(always)]
     fn read(isa: I, Under { scale, .. }: &Self::Looks<I>, x: [I::V; 2]) -> [I::V; 2] {
-        if !scale.others.loses_sign {
-            return x;
-        }
-        // (Doubled, only 0 and -0 are 0.)
-        registers!(2, K => {
-            let is_other = isa.min_u16(isa.add16(x[K], x[K]), isa.splat16(1));
-            isa.and(x[K], isa.or(isa.shl16v(is_other, isa.splat16(15)), isa.splat16(0x7FFF)))
-        })
+        without_sign_of_zero(isa, scale.others.loses_sign, x)
     }
 }
 
