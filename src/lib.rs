@@ -45,7 +45,7 @@
 //! | `onnx` | the operators `Cast`, `CastLike`, `QuantizeLinear` and `DequantizeLinear` (feature `onnx`) |
 //!
 //! Arrays of the crate ndarray have the trait `Lanecast` with the feature `ndarray`. The feature `bytemuck` gives the element types `Pod` and
-//! `Zeroable`, the feature `serde` dtypes, options and element types `Serialize` and `Deserialize`. All other features are the default. For casts
+//! `Zeroable`, the feature `serde` dtypes, options, scalings and element types `Serialize` and `Deserialize`. All other features are the default. For casts
 //! alone `default-features = false, features = ["std"]` compiles in 0.6 of the time, and less than two thirds of the code.
 //!
 //! Without the default features the crate needs `core` and `alloc` alone, on targets with atomic operations: the instruction set is then the best that

@@ -436,3 +436,47 @@ fn what_is_serialised_comes_back() {
     let error = serde_json::from_str::<F6E2M3>("64").unwrap_err().to_string();
     assert!(error.contains("the 6 bits of a float6_e2m3fn"), "{error}");
 }
+
+#[cfg(all(feature = "serde", feature = "scaled"))]
+#[test]
+fn scalings_come_back_from_what_is_serialised() {
+    use lanecast::scaled::{NonFinite, Profile, ScaleLayout, ScaleRule, Scaling, TensorScale};
+    for scaling in [
+        Scaling::mx(),
+        Scaling::nvfp4().tensor_scale(TensorScale::Divide(0.1)).profile(Profile::CompressedTensors),
+        Scaling::nvfp4().tensor_scale(TensorScale::ComputeMultiply).layout(ScaleLayout::Swizzle32x4x4),
+        Scaling::deepseek().nonfinite(NonFinite::Ignore).rule(ScaleRule::RoundUp),
+        Scaling::blocks(&[], DType::F16),
+        Scaling::blocks(&[0, 1, 2, 3, 4, 5, 6, 7], DType::F16),
+        Scaling::blocks(&[1; 9], DType::F16),
+        Scaling::per_tensor(DType::BF16).int_rounding(Rounding::NearestAway),
+        Scaling::per_axis(1),
+        Scaling::along_axis(0, 16, DType::F16).precision(DType::F32).row_bytes(40).scale_row_bytes(8),
+        Scaling::along_axis(0, 1, DType::F16),
+    ] {
+        let text = serde_json::to_string(&scaling).unwrap();
+        assert_eq!(serde_json::from_str::<Scaling>(&text).unwrap(), scaling, "{text}");
+    }
+    fn names<T: serde::Serialize + Copy>(all: &[T], name: fn(T) -> &'static str) {
+        for &one in all {
+            assert_eq!(serde_json::to_value(one).unwrap(), name(one));
+        }
+    }
+    names(&ScaleRule::ALL, ScaleRule::name);
+    names(&NonFinite::ALL, NonFinite::name);
+    names(&Profile::ALL, Profile::name);
+    names(&ScaleLayout::ALL, ScaleLayout::name);
+    let few =
+        r#"{"scale_dtype": "float32", "elements": {"along_axis": [1, 32]}, "tensor_scale": {"multiply": 2}}"#;
+    let expected = Scaling::along_axis(1, 32, DType::F32).tensor_scale(TensorScale::Multiply(2.0));
+    assert_eq!(serde_json::from_str::<Scaling>(few).unwrap(), expected);
+    for (wrong, says) in [
+        (r#"{"scale_dtype": "float32"}"#, "missing field `elements`"),
+        (r#"{"scale_dtype": "f32", "elements": "per_tensor"}"#, "is float32 meant?"),
+        (r#"{"scale_dtype": "float32", "elements": "per_tensor", "scaling": 1}"#, "unknown field `scaling`"),
+        (r#"{"scale_dtype": "float32", "elements": "tensor"}"#, "unknown variant `tensor`"),
+    ] {
+        let error = serde_json::from_str::<Scaling>(wrong).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}

@@ -630,8 +630,8 @@ impl FromStr for DType {
     }
 }
 
-/// What dtypes are often called elsewhere, in any case of letters.
-const ELSEWHERE: [(&str, DType); 26] = [
+/// What dtypes are often called elsewhere, in any case of letters. (Not `f4`, which is a float of 4 bits, and NumPy's of 4 bytes.)
+const ELSEWHERE: [(&str, DType); 25] = [
     ("f16", DType::F16),
     ("fp16", DType::F16),
     ("half", DType::F16),
@@ -656,7 +656,6 @@ const ELSEWHERE: [(&str, DType); 26] = [
     ("f8_e5m2", DType::F8E5M2),
     ("e5m2", DType::F8E5M2),
     ("f8_e8m0", DType::F8E8M0),
-    ("f4", DType::F4E2M1),
     ("fp4", DType::F4E2M1),
 ];
 
@@ -719,6 +718,7 @@ mod tests {
             ("float32 ", Some("float32")),
             ("F8_E4M3", Some("float8_e4m3fn")),
             ("fp4", Some("float4_e2m1fn")),
+            ("f4", None),
             ("string", None),
             ("", None),
         ] {

@@ -27,6 +27,7 @@ pub(super) const MAX_DIMS: usize = 8;
 /// # Ok::<(), lanecast::scaled::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum ScaleRule {
     /// amax / M, rounded once to the scale's dtype. For scales that are floats with a mantissa, and their default.
@@ -60,6 +61,7 @@ pub enum ScaleRule {
 /// # Ok::<(), lanecast::scaled::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum NonFinite {
     /// A NaN makes the scale NaN, an Inf the largest one.
@@ -87,6 +89,7 @@ pub enum NonFinite {
 /// # Ok::<(), lanecast::scaled::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum TensorScale {
     /// There is none.
     #[default]
@@ -112,6 +115,7 @@ pub enum TensorScale {
 /// assert!(error.to_string().contains("the profile gpt_oss"));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum Profile {
     /// One rounding of the exact quotient or product.
@@ -152,6 +156,7 @@ pub enum Profile {
 /// # Ok::<(), lanecast::scaled::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum ScaleLayout {
     /// As the shape of the scales says, the last dimension fastest.
@@ -160,6 +165,7 @@ pub enum ScaleLayout {
     /// The first dimension fastest of R x C scales, where R is the product of all dimensions but the last.
     ColumnMajor = 1,
     /// R x C scales of one byte, padded with zero bytes to multiples of 128 and 4, in tiles of 512 bytes: those of the tensor cores.
+    #[cfg_attr(feature = "serde", serde(rename = "swizzle_32x4x4"))]
     Swizzle32x4x4 = 2,
 }
 
@@ -180,6 +186,11 @@ named! {
 
 /// Which elements share a scale.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "serialised::Elements", into = "serialised::Elements")
+)]
 pub(super) enum Sharing {
     /// Lengths of the last dimensions; 0 is the whole dimension, and what is missing in front is 1.
     Lengths { lengths: [usize; MAX_DIMS], dims: usize },
@@ -189,6 +200,55 @@ pub(super) enum Sharing {
     Axis { axis: usize, length: usize, others: usize },
     /// More dimensions than there may be.
     TooMany { dims: usize },
+}
+
+/// What is serialised of [`Sharing`]: the functions that make it.
+#[cfg(feature = "serde")]
+mod serialised {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::{Scaling, Sharing};
+    use crate::formats::dtype::DType;
+    use crate::formats::options::Rounding;
+
+    /// The default.
+    pub(super) fn int_rounding() -> Rounding {
+        Scaling::per_tensor(DType::F32).int_rounding
+    }
+
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(super) enum Elements {
+        PerTensor,
+        Blocks(Vec<usize>),
+        PerAxis(usize),
+        AlongAxis(usize, usize),
+    }
+
+    impl From<Sharing> for Elements {
+        fn from(sharing: Sharing) -> Self {
+            match sharing {
+                Sharing::Lengths { lengths, dims } => Self::Blocks(lengths[..dims].to_vec()),
+                Sharing::Whole => Self::PerTensor,
+                Sharing::Axis { axis, others: 0, .. } => Self::PerAxis(axis),
+                Sharing::Axis { axis, length, .. } => Self::AlongAxis(axis, length),
+                Sharing::TooMany { dims } => Self::Blocks(vec![0; dims]),
+            }
+        }
+    }
+
+    impl From<Elements> for Sharing {
+        fn from(elements: Elements) -> Self {
+            let scaling = match elements {
+                Elements::PerTensor => Scaling::per_tensor(DType::F32),
+                Elements::Blocks(lengths) => Scaling::blocks(&lengths, DType::F32),
+                Elements::PerAxis(axis) => Scaling::per_axis(axis),
+                Elements::AlongAxis(axis, length) => Scaling::along_axis(axis, length, DType::F32),
+            };
+            scaling.sharing
+        }
+    }
 }
 
 /// A scaling: which elements share a scale, what the scales are, and where they come from. `Copy`, and every method is
@@ -201,31 +261,54 @@ pub(super) enum Sharing {
 /// const MX: Scaling = Scaling::mx().rule(ScaleRule::RoundUp);
 /// assert_eq!((ROWS.scale_dtype, MX.scale_dtype), (DType::F32, DType::F8E8M0));
 /// ```
+///
+/// With the feature `serde`, what [`Scaling::blocks`] and its like are given is the field `elements`; that and the dtype have to be said:
+/// ```
+/// # #[cfg(feature = "serde")] {
+/// use lanecast::scaled::Scaling;
+/// let text = r#"{"scale_dtype": "float8_e8m0fnu", "elements": {"blocks": [32]}, "rule": "round_up"}"#;
+/// let scaling: Scaling = serde_json::from_str(text)?;
+/// assert_eq!(scaling, Scaling::mx().rule(lanecast::scaled::ScaleRule::RoundUp));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+/// The others are `"per_tensor"`, `{"per_axis": 0}` and `{"along_axis": [0, 16]}`.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 #[non_exhaustive]
 pub struct Scaling {
     /// The dtype of the scales.
     pub scale_dtype: DType,
+    #[cfg_attr(feature = "serde", serde(rename = "elements"))]
     pub(super) sharing: Sharing,
     /// How scales follow from the data. Default: None, which is [`ScaleRule::Floor`] for float8_e8m0fnu and
     /// [`ScaleRule::Amax`] for the others.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub rule: Option<ScaleRule>,
     /// A factor of the whole tensor. Default: none.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub tensor_scale: TensorScale,
     /// What NaN and Inf do to the scale of their block. Default: it becomes NaN, or the largest one.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub nonfinite: NonFinite,
     /// Whose bits. Default: one rounding.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub profile: Profile,
     /// How scales lie. Default: row-major.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub layout: ScaleLayout,
     /// Rounding of quotients to integers. Default: nearest, ties to even.
+    #[cfg_attr(feature = "serde", serde(default = "serialised::int_rounding"))]
     pub int_rounding: Rounding,
     /// Bytes from one row of elements (along the last dimension) to the next, on the quantised side. Default: None: rows
     /// follow each other without a gap, also within a byte.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub row_bytes: Option<usize>,
     /// Bytes from one row of scales to the next, for [`ScaleLayout::RowMajor`]. Default: None: no gap.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub scale_row_bytes: Option<usize>,
     /// For [`Profile::Onnx`]: the dtype of the division. Default: None, the wider of the data's and the scale's.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub precision: Option<DType>,
 }
 
