@@ -155,6 +155,23 @@ impl Dequantizer {
         self.scaling.scale_bytes(shape)
     }
 
+    /// The bytes of the elements of data of a shape.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Dequantizer, Scaling}};
+    /// let d = Dequantizer::new(DType::F4E2M1, DType::F32, &Scaling::mx(), &CastOptions::new())?;
+    /// assert_eq!(d.code_bytes(&[3, 40])?, 60);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Dequantizer::scale_shape`].
+    pub fn code_bytes(&self, shape: &[usize]) -> Result<usize, Error> {
+        let grid = Grid::new(shape, &self.scaling)?;
+        code_bytes(&grid, &self.scaling, self.dequantize.from, self.options.src_packing)
+    }
+
     /// Casts elements of a shape. Zero points are as in [`Quantizer::quantize_given`](crate::scaled::Quantizer::quantize_given).
     ///
     /// ```

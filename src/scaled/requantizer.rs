@@ -1,5 +1,6 @@
 //! Elements under one scaling to elements under another.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::mem::MaybeUninit;
 
@@ -212,6 +213,43 @@ impl Requantizer {
     /// ```
     pub const fn to(&self) -> DType {
         self.quantize.to
+    }
+
+    /// The shape of the scales that are written for a shape.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
+    /// let (from, to) = (Scaling::deepseek(), Scaling::mx());
+    /// let r = Requantizer::new((DType::F8E4M3FN, &from), (DType::F4E2M1, &to), &CastOptions::new())?;
+    /// assert_eq!((r.scale_shape(&[128, 256])?, r.scale_bytes(&[128, 256])?), (vec![128, 8], 1024));
+    /// assert_eq!(r.code_bytes(&[128, 256])?, 16384);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The blocks do not go with the shape.
+    pub fn scale_shape(&self, shape: &[usize]) -> Result<Vec<usize>, Error> {
+        self.to.scale_shape(shape)
+    }
+
+    /// The bytes of the scales that are written for a shape.
+    ///
+    /// # Errors
+    ///
+    /// As [`Requantizer::scale_shape`].
+    pub fn scale_bytes(&self, shape: &[usize]) -> Result<usize, Error> {
+        self.to.scale_bytes(shape)
+    }
+
+    /// The bytes of the elements that are written for a shape.
+    ///
+    /// # Errors
+    ///
+    /// As [`Requantizer::scale_shape`].
+    pub fn code_bytes(&self, shape: &[usize]) -> Result<usize, Error> {
+        let grid = Grid::new(shape, &self.to)?;
+        code_bytes(&grid, &self.to, self.quantize.to, self.options.dst_packing)
     }
 
     /// Casts elements of a shape, with scales that are found from their exact values. The zero points are those of the source.
