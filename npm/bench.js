@@ -3,7 +3,8 @@
 // All contenders of a pair take turns, and each counts by its median, so what else the machine does concerns all of them. Against the
 // loops whole calls are timed, which copy into the module and out of it; against the reference, the casts in the module.
 // With --all it is all pairs that are compared with the reference, and only the mean is printed with the slowest ten (those of two equal dtypes are copies).
-// With --check it fails where that is less than is promised: 20 times the reference in the geometric mean, 3 times each loop.
+// Under scales, both whole calls, the copies and the memory of each included.
+// With --check it fails where that is less than is promised: 20 times the reference in the geometric mean, 3 times each loop of casts.
 import { readFileSync } from 'node:fs';
 
 import { load } from './dist/index.js';
@@ -81,6 +82,61 @@ for (const [dtype, Codes] of Object.entries(CODES)) {
     failed ||= gain < 3;
   }
 }
+
+/** The numbers of float4_e2m1fn. */
+const FLOAT4 = Float32Array.from([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0, -0.5, -1, -1.5, -2, -3, -4, -6]);
+/** What dequantizes 1024 x 1024 elements to float32. */
+const LOOPS = {
+  'MXFP4 -> float32': [
+    'float4_e2m1fn', 'mx',
+    (codes, scales, out) => {
+      for (let i = 0; i < codes.length; i++) {
+        const scale = 2 ** (scales[i >> 4] - 127);
+        out[2 * i] = FLOAT4[codes[i] & 15] * scale;
+        out[2 * i + 1] = FLOAT4[codes[i] >> 4] * scale;
+      }
+    },
+  ],
+  'int8 of 128 x 128 -> float32': [
+    'int8', 'deepseek',
+    (codes, scales, out) => {
+      for (let row = 0; row < 1024; row++) {
+        for (let i = 0; i < 1024; i++) out[1024 * row + i] = codes[1024 * row + i] * scales[8 * (row >> 7) + (i >> 7)];
+      }
+    },
+  ],
+};
+/** float32 to int8 by one scale for each 128 x 128, found: the same codes but for ties, which Math.round has up. */
+function loopToInt8(x) {
+  const [codes, scales] = [new Int8Array(x.length), new Float32Array(64)];
+  for (let block = 0; block < 64; block++) {
+    const first = (block >> 3) * 128 * 1024 + (block & 7) * 128;
+    let amax = 0;
+    for (let row = 0; row < 128; row++) {
+      for (let i = 0; i < 128; i++) amax = Math.max(amax, Math.abs(x[first + 1024 * row + i]));
+    }
+    const scale = (scales[block] = amax / 127);
+    for (let row = 0; row < 128; row++) {
+      for (let i = 0; i < 128; i++) codes[first + 1024 * row + i] = Math.round(x[first + 1024 * row + i] / scale);
+    }
+  }
+  return codes;
+}
+
+console.log('times a loop of JavaScript, under scales, with the copies; 1024 x 1024');
+const scaled = await load({ scaled: true });
+const shape = [1024, 1024];
+const wide = Float32Array.from({ length: 1 << 20 }, (_, i) => numbers[i % ELEMENTS]);
+for (const [name, [to, scaling, loop]] of Object.entries(LOOPS)) {
+  const q = scaled.quantize(wide, 'float32', to, shape, scaling);
+  const plain = new Float32Array(1 << 20);
+  let ours;
+  const [theirs, mine] = race(24, () => loop(q.codes, q.scales, plain), () => (ours = scaled.dequantize(q.codes, to, 'float32', shape, q.scales, scaling)));
+  if (!Buffer.from(ours.buffer).equals(Buffer.from(plain.buffer))) throw new Error(`${name}: other bits`);
+  console.log(`${(theirs / mine).toFixed(1).padStart(8)}  ${name}`);
+}
+const [mine, theirs] = race(24, () => scaled.quantize(wide, 'float32', 'int8', shape, 'deepseek'), () => loopToInt8(wide));
+console.log(`${(theirs / mine).toFixed(1).padStart(8)}  float32 -> int8 of 128 x 128, scales found`);
 if (failed && process.argv.includes('--check')) {
   console.log('less than is promised');
   process.exitCode = 1;

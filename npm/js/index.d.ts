@@ -40,6 +40,52 @@ export interface CastOptions {
   isa?: 'scalar' | 'simd128';
 }
 
+/** Which elements share a scale, and what scales are: one of these names, or an object. */
+export type Format = 'mx' | 'nvfp4' | 'deepseek' | 'perTensor' | 'perRow';
+
+export interface Scaling {
+  /** MXFP8, MXFP6, MXFP4 and MXINT8 (float8_e8m0fnu scales of 32 elements); NVFP4 (float8_e4m3fn scales of 16 elements);
+   * DeepSeek's (float32 scales of 128 x 128); one float32 scale, or one for each row. In place of `block` and `axis`. */
+  format?: Format;
+  /** The dtype of the scales. Default: that of the format, else float32. */
+  scaleDtype?: DType;
+  /** Lengths of blocks along the last dimensions; 0 is a whole dimension. */
+  block?: number | readonly number[];
+  /** One scale for each index along this dimension; with a `block`, of so many elements along it. */
+  axis?: number;
+  /** How scales follow from the data. Default: floor for float8_e8m0fnu, else amax. */
+  rule?: 'amax' | 'floor' | 'ceil' | 'even' | 'roundUp';
+  /** A factor of the whole tensor, or 'compute'; with `tensorScaleDivides` elements count code * scale / factor. */
+  tensorScale?: number | 'compute';
+  tensorScaleDivides?: boolean;
+  /** What NaN and Inf do to the scale of their block. Default: propagate. */
+  nonfinite?: 'propagate' | 'ignore';
+  /** Whose bits. Default: lanecast, which rounds once. */
+  profile?:
+    | 'lanecast' | 'ocp' | 'onnx' | 'torchao' | 'modelopt' | 'compressed_tensors' | 'hf_fp8' | 'comfy' | 'gpt_oss' | 'f32' | 'output';
+  /** How scales lie. Default: rowMajor. */
+  layout?: 'rowMajor' | 'columnMajor' | 'swizzle32x4x4';
+  /** Rounding of quotients to integers. Default: nearestEven. */
+  intRounding?: Rounding;
+  /** Of the profile onnx: the dtype of the division. */
+  precision?: DType;
+}
+
+/** Those of casts that are of use under scales. */
+export type ScaledOptions = Omit<CastOptions, 'length' | 'out' | 'profile'>;
+
+export interface Quantized<T extends DType = DType> {
+  codes: ArrayOf<T>;
+  /** Those that were found, or those that were given. */
+  scales: TypedArray | ArrayBufferView | ArrayBufferLike;
+  scaleDtype: DType;
+  scaleShape: number[];
+  /** The factor of the tensor, where there is one. */
+  tensorScale?: number;
+  /** Those that were found: with `affine`. */
+  zeroPoints?: ArrayOf<T>;
+}
+
 /** What a cast lost. */
 export interface CastReport {
   elements: number;
@@ -107,10 +153,28 @@ export class Lanecast {
   ): ArrayOf<T>;
   castArray(array: TypedArray, to: DType, options: Omit<CastOptions, 'out'> & { out?: undefined; dstPacking: Packing }): Uint8Array;
   castArray(array: TypedArray, to: DType, options?: Omit<CastOptions, 'out'> & { out?: undefined }): TypedArray;
+  /** Casts data of a shape to codes under scales, which are found, or given as `scales` (and `zeroPoints`); with `affine` zero points
+   * are found, too. Of a module that was loaded with `scaled: true`. */
+  quantize<T extends DType>(
+    src: ArrayBufferView | ArrayBufferLike, from: DType, to: T, shape: number | readonly number[], scaling: Format | Scaling,
+    options?: ScaledOptions & { scales?: ArrayBufferView | ArrayBufferLike; zeroPoints?: ArrayBufferView | ArrayBufferLike; affine?: boolean },
+  ): Quantized<T>;
+  /** Casts codes of a shape under scales to numbers. */
+  dequantize<T extends DType>(
+    codes: ArrayBufferView | ArrayBufferLike, from: DType, to: T, shape: number | readonly number[],
+    scales: ArrayBufferView | ArrayBufferLike, scaling: Format | Scaling,
+    options?: ScaledOptions & { zeroPoints?: ArrayBufferView | ArrayBufferLike },
+  ): ArrayOf<T>;
+  /** Casts codes under one scaling to codes under another, in one rounding. */
+  requantize<T extends DType>(
+    codes: ArrayBufferView | ArrayBufferLike, from: DType, to: T, shape: number | readonly number[],
+    scales: ArrayBufferView | ArrayBufferLike, fromScaling: Format | Scaling, toScaling: Format | Scaling,
+    options?: ScaledOptions & { zeroPoints?: ArrayBufferView | ArrayBufferLike },
+  ): Quantized<T>;
 }
 
 /** Has this engine the instructions on 128 bits? */
 export function hasSimd(): boolean;
 
-/** Loads the module that this engine runs best, or the one that is asked for. */
-export function load(options?: { simd?: boolean; module?: WebAssembly.Module }): Promise<Lanecast>;
+/** Loads the module that this engine runs best, or the one that is asked for; with `scaled` one that casts under scales, too. */
+export function load(options?: { simd?: boolean; scaled?: boolean; module?: WebAssembly.Module }): Promise<Lanecast>;

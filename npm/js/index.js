@@ -1,5 +1,5 @@
 // lanecast in JavaScript: casts between numeric formats by a WebAssembly module, of which there are two builds, with the
-// instructions on 128 bits and without.
+// instructions on 128 bits and without; and two larger ones, which cast under scales, too.
 
 /** A module of one function with an instruction on 128 bits: valid where the engine has them. */
 const PROBE = new Uint8Array([
@@ -54,6 +54,8 @@ export function hasSimd() {
 const MODULES = {
   simd128: () => new URL('./lanecast.simd128.wasm', import.meta.url),
   scalar: () => new URL('./lanecast.scalar.wasm', import.meta.url),
+  scaledSimd128: () => new URL('./lanecast.scaled.simd128.wasm', import.meta.url),
+  scaledScalar: () => new URL('./lanecast.scaled.scalar.wasm', import.meta.url),
 };
 
 async function compiled(url) {
@@ -70,11 +72,12 @@ async function compiled(url) {
 }
 
 /**
- * Loads the module that this engine runs best: with `simd: false` the one without the instructions on 128 bits. A `module` that
- * is compiled already is taken as it is.
+ * Loads the module that this engine runs best: with `simd: false` the one without the instructions on 128 bits, with `scaled: true`
+ * one that quantizes and dequantizes, too. A `module` that is compiled already is taken as it is.
  */
-export async function load({ simd = hasSimd(), module } = {}) {
-  module ??= await compiled(simd ? MODULES.simd128() : MODULES.scalar());
+export async function load({ simd = hasSimd(), scaled = false, module } = {}) {
+  const plain = () => (simd ? MODULES.simd128() : MODULES.scalar());
+  module ??= await compiled(scaled ? (simd ? MODULES.scaledSimd128() : MODULES.scaledScalar()) : plain());
   return new Lanecast(await WebAssembly.instantiate(module, {}));
 }
 
@@ -107,6 +110,27 @@ function objectOf(options) {
   if (options !== null && typeof options === 'object') return options;
   throw new LanecastError(`the options are ${shown(options)}: they are an object, as { rounding: 'up' }`);
 }
+
+/** A number of dimensions, or one of them. */
+function lengthsOf(lengths, what) {
+  const all = typeof lengths === 'number' ? [lengths] : lengths;
+  const isIt = all !== null && typeof all === 'object' && typeof all[Symbol.iterator] === 'function';
+  if (isIt && [...all].every((length) => Number.isSafeInteger(length) && length >= 0)) return [...all].join(',');
+  throw new LanecastError(`${what} is ${isIt ? `[${[...all].map(shown)}]` : shown(lengths)}: it is an array of lengths, as [2, 64]`);
+}
+
+/** The lines of a scaling: its name, or an object of its fields. */
+function linesOf(scaling, side) {
+  const fields = typeof scaling === 'string' ? { format: scaling } : scaling;
+  if (fields === null || typeof fields !== 'object') {
+    throw new LanecastError(`the scaling is ${shown(scaling)}: it is a name, as 'mx', or an object, as { block: [1, 128] }`);
+  }
+  const known = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return known.map(([name, value]) => `${side}.${name} ${name === 'block' ? lengthsOf(value, 'block') : typeof value === 'string' ? value : shown(value)}`);
+}
+
+/** What a user sees of the bytes of a dtype. */
+const arrayOf = (bytes, dtype, packing) => (TO_ARRAY[dtype] && packing === undefined ? new TO_ARRAY[dtype](bytes.buffer) : bytes);
 
 /** Do two views have bytes in common? */
 function overlap(a, b) {
@@ -144,23 +168,33 @@ export class Lanecast {
     throw new LanecastError(this.#read(this.#exports.destination_room(), this.#exports.error_length()));
   }
 
-  /** Makes a job the module's, unless it is; gives the elements of a chunk. */
-  #prepare(from, to, options) {
+  /** Dtypes and options as text: a line each, between those that come first and last. */
+  #lines(from, to, options, first = [], last = []) {
     for (const [what, dtype] of [['source', from], ['result', to]]) {
       if (typeof dtype !== 'string') throw new LanecastError(`the dtype of the ${what} is ${shown(dtype)}: it is a name, as 'float32'`);
     }
-    const lines = [from, to];
+    const lines = [...first, from, to, ...last];
     for (const [name, value] of Object.entries(options)) if (value !== undefined) lines.push(`${name} ${typeof value === 'string' ? value : shown(value)}`);
-    const text = lines.join('\n');
     if (lines.some((line) => String(line).includes('\n'))) throw new LanecastError('a name with a line break');
+    return lines.join('\n');
+  }
+
+  /** Has a function of the module read a text. What it gives, which is not 0. */
+  #told(text, prepare) {
+    const encoded = new TextEncoder().encode(text);
+    if (encoded.length > 4096) throw new LanecastError('names that are too long');
+    this.#bytes.set(encoded, this.#exports.source_room());
+    const given = prepare(encoded.length);
+    if (given === 0) this.#fail();
+    return given;
+  }
+
+  /** Makes a job the module's, unless it is; gives the elements of a chunk. */
+  #prepare(from, to, options) {
+    const text = this.#lines(from, to, options);
     if (this.#text?.[0] !== text) {
       this.#text = undefined;
-      const encoded = new TextEncoder().encode(text);
-      if (encoded.length > 4096) throw new LanecastError('names that are too long');
-      this.#bytes.set(encoded, this.#exports.source_room());
-      const chunk = this.#exports.prepare(encoded.length);
-      if (chunk === 0) this.#fail();
-      this.#text = [text, chunk];
+      this.#text = [text, this.#told(text, this.#exports.prepare)];
     }
     return this.#text[1];
   }
@@ -230,5 +264,62 @@ export class Lanecast {
     if (objectOf(options).out !== undefined) throw new LanecastError('castArray makes a new array: cast() takes out');
     const { buffer } = this.cast(array, from, to, options);
     return options.dstPacking === undefined && TO_ARRAY[to] ? new TO_ARRAY[to](buffer) : new Uint8Array(buffer);
+  }
+
+  /** A cast under scales: what is read are elements, their scales and zero points; what is written comes back. */
+  #scaled(what, from, to, shape, scalings, given, read) {
+    const { scaled_prepare, scaled_source, scaled_run, scaled_result, scaled_length, scaled_tensor, scaled_end } = this.#exports;
+    if (scaled_prepare === undefined) throw new LanecastError('this module has no casts under scales: load({ scaled: true }) gives one that has');
+    const sources = ['the source', 'scales', 'zeroPoints'].map((name, i) => (read[i] === undefined ? new Uint8Array() : bytesOf(read[i], name)));
+    const lines = [lengthsOf(shape, 'shape'), ...linesOf(scalings[0], 'from'), ...(scalings.length > 1 ? linesOf(scalings[1], 'to') : [])];
+    if (read[2] !== undefined) lines.push('zeroPoints');
+    const text = this.#lines(from, to, given, [what], lines);
+    try {
+      const said = this.#read(this.#exports.destination_room(), this.#told(text, scaled_prepare)).split('\n');
+      sources.forEach((bytes, i) => {
+        const at = scaled_source(i, bytes.length) >>> 0;
+        if (at === 0) this.#fail();
+        this.#bytes.set(bytes, at);
+      });
+      if (scaled_run() === 0) this.#fail();
+      const [codes, scales, zeros] = [0, 1, 2].map((i) => {
+        const at = scaled_result(i) >>> 0;
+        return this.#bytes.slice(at, at + (scaled_length(i) >>> 0));
+      });
+      const [dtype, lengths] = said;
+      const tensorScale = scaled_tensor();
+      return {
+        codes: arrayOf(codes, to, given.dstPacking),
+        scales: what === 'given' ? read[1] : arrayOf(scales, dtype),
+        scaleDtype: dtype,
+        scaleShape: lengths === '' ? [] : lengths.split(',').map(Number),
+        ...(Number.isNaN(tensorScale) ? {} : { tensorScale }),
+        ...(what === 'affine' ? { zeroPoints: arrayOf(zeros, to, given.dstPacking) } : {}),
+      };
+    } finally {
+      scaled_end();
+    }
+  }
+
+  /** Casts data of a shape to codes under scales, which are found, or given as `scales`. */
+  quantize(src, from, to, shape, scaling, options = {}) {
+    const { scales, zeroPoints, affine = false, ...rest } = objectOf(options);
+    if (typeof affine !== 'boolean') throw new LanecastError(`affine is ${shown(affine)}: it is true or false`);
+    if (scales === undefined && zeroPoints !== undefined) throw new LanecastError('zeroPoints without scales: affine: true finds both');
+    if (scales !== undefined && affine) throw new LanecastError('affine: true finds scales and zero points, and scales are given');
+    const what = scales !== undefined ? 'given' : affine ? 'affine' : 'found';
+    return this.#scaled(what, from, to, shape, [scaling], rest, [src, scales, zeroPoints]);
+  }
+
+  /** Casts codes under scales to numbers. */
+  dequantize(codes, from, to, shape, scales, scaling, options = {}) {
+    const { zeroPoints, ...rest } = objectOf(options);
+    return this.#scaled('dequantize', from, to, shape, [scaling], rest, [codes, scales, zeroPoints]).codes;
+  }
+
+  /** Casts codes under one scaling to codes under another, in one rounding. */
+  requantize(codes, from, to, shape, scales, fromScaling, toScaling, options = {}) {
+    const { zeroPoints, ...rest } = objectOf(options);
+    return this.#scaled('requantize', from, to, shape, [fromScaling, toScaling], rest, [codes, scales, zeroPoints]);
   }
 }

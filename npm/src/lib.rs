@@ -4,6 +4,9 @@
 //! `prepare` reads what is to be cast as text from the source's room: a line for each dtype, then one for each option. `run` casts
 //! a chunk. Where they fail, `error_length` bytes of text are in the destination's room.
 
+#[cfg(feature = "scaled")]
+mod scaled;
+
 use std::cell::{Cell, RefCell, UnsafeCell};
 
 use lanecast::checked::CastReport;
@@ -124,15 +127,12 @@ const OPTIONS: &[(&str, Set)] = &[
     ("isa", |o, _, value| Ok(o.isa(value.parse::<Isa>().map_err(|error| error.to_string())?))),
 ];
 
-/// The options with one more.
-fn with(options: CastOptions, name: &str, value: &str) -> Result<CastOptions, String> {
+/// The options with one more; `others` are those that are read elsewhere.
+fn set(options: CastOptions, name: &str, value: &str, others: &str) -> Result<CastOptions, String> {
     let found = OPTIONS.iter().find(|(known, _)| *known == name);
     let Some((_, set)) = found else {
         let names: Vec<&str> = OPTIONS.iter().map(|&(name, _)| name).collect();
-        return Err(format!(
-            "there is no option {name:?}; there are length, out, profile, {}",
-            names.join(", ")
-        ));
+        return Err(format!("there is no option {name:?}; there are {others}, {}", names.join(", ")));
     };
     set(options, name, value)
 }
@@ -150,7 +150,7 @@ fn job(text: &[u8]) -> Result<Job, String> {
         None => CastOptions::new(),
     };
     for (name, value) in lines.filter(|(name, _)| *name != "profile") {
-        options = with(options, name, value)?;
+        options = set(options, name, value, "length, out, profile")?;
     }
     let caster = Caster::new(from, to, &options).map_err(|error| error.to_string())?;
     Ok(Job { caster, sides: [(from, options.src_packing), (to, options.dst_packing)] })

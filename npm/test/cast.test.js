@@ -184,9 +184,9 @@ test('both modules give the same bits, of every pair and in every rounding', () 
   }
 });
 
-test('bundlers find both modules, and nothing of Node', () => {
+test('bundlers find all modules, and nothing of Node', () => {
   const code = readFileSync(new URL('../dist/index.js', import.meta.url), 'utf8');
-  for (const name of ['simd128', 'scalar']) assert.ok(code.includes(`new URL('./lanecast.${name}.wasm', import.meta.url)`), name);
+  for (const name of ['simd128', 'scalar', 'scaled.simd128', 'scaled.scalar']) assert.ok(code.includes(`new URL('./lanecast.${name}.wasm', import.meta.url)`), name);
   assert.doesNotMatch(code, /(import|require)\(['"]|from 'node:/);
 });
 

@@ -1,0 +1,158 @@
+// node --test npm/test (after npm/build)
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { LanecastError, hasSimd, load } from '../dist/index.js';
+
+/** What `load` has made its casts of. */
+const instances = [];
+const { instantiate } = WebAssembly;
+WebAssembly.instantiate = async (...given) => {
+  instances.push(await instantiate(...given));
+  return instances.at(-1);
+};
+const both = [await load({ scaled: true, simd: false }), ...(hasSimd() ? [await load({ scaled: true, simd: true })] : [])];
+const fails = (run, text) => assert.throws(run, (e) => e instanceof LanecastError && text.test(e.message));
+
+/** Numbers that are the same in every run, of many sizes; with zeros, and where it is asked for with Inf and NaN. */
+function numbers(count, others = false) {
+  const x = new Float32Array(count);
+  for (let i = 0, state = 0x9e3779b9; i < count; i++) {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    x[i] = (state / 2 ** 31) * 2 ** ((i % 23) - 9);
+    if (i % 31 === 0) x[i] = 0;
+    if (others && i % 97 === 96) x[i] = [NaN, Infinity, -Infinity][i % 3];
+  }
+  return x;
+}
+
+for (const lanecast of both) {
+  test(`${lanecast.isa}: MXFP4, NVFP4, int8 and blocks of 128 x 128 are what the formats say`, () => {
+    const row = new Float32Array(64);
+    row.set([1, -6, 0.5, 3.4]);
+    row.set([0.5], 32);
+    const mx = lanecast.quantize(row, 'float32', 'float4_e2m1fn', [1, 64], 'mx');
+    assert.deepEqual([...mx.codes.slice(0, 3), mx.codes[16]], [0xf2, 0x51, 0, 0x06]); // 1 -6, 0.5 3; 4 by 2^-3
+    assert.deepEqual([...mx.scales, ...mx.scaleShape, mx.scaleDtype], [127, 124, 1, 2, 'float8_e8m0fnu']);
+    const back = lanecast.dequantize(mx.codes, 'float4_e2m1fn', 'float32', [1, 64], mx.scales, 'mx');
+    assert.ok(back instanceof Float32Array);
+    assert.deepEqual([...back.slice(0, 4), back[32]], [1, -6, 0.5, 3, 0.5]);
+
+    const nv = lanecast.quantize(new Float32Array([2688, 1]), 'float32', 'float4_e2m1fn', [2], { format: 'nvfp4', tensorScale: 'compute' });
+    assert.deepEqual([nv.tensorScale, ...nv.scales, ...nv.codes], [1, 0x7e, 0x07]);
+    const half = lanecast.dequantize(nv.codes, 'float4_e2m1fn', 'float32', [2], nv.scales, { format: 'nvfp4', tensorScale: 0.5 });
+    assert.deepEqual([...half], [1344, 0]);
+
+    const rows = lanecast.quantize(new Float32Array([127, 1, -254, 3]), 'float32', 'int8', [2, 2], 'perRow');
+    assert.ok(rows.codes instanceof Int8Array && rows.scales instanceof Float32Array);
+    assert.deepEqual([...rows.codes, ...rows.scales, ...rows.scaleShape], [127, 1, -127, 2, 1, 2, 2, 1]);
+
+    const blocks = lanecast.quantize(numbers(130 * 200), 'float32', 'float8_e4m3fn', [130, 200], 'deepseek');
+    assert.deepEqual(blocks.scaleShape, [2, 2]);
+    assert.deepEqual(lanecast.quantize(numbers(130 * 200), 'float32', 'float8_e4m3fn', [130, 200], { block: [128, 128] }), blocks);
+  });
+
+  test(`${lanecast.isa}: scales and zero points that are given, found, or of another layout`, () => {
+    const x = new Float32Array([0.5, -2.5, 1e9]);
+    const given = { scales: new Float32Array([0.5]), zeroPoints: new Uint8Array([128]) };
+    const q = lanecast.quantize(x, 'float32', 'uint8', 3, 'perTensor', given);
+    assert.deepEqual([...q.codes], [129, 123, 255]);
+    assert.equal(q.scales, given.scales);
+    const values = lanecast.dequantize(q.codes, 'uint8', 'float64', 3, q.scales, 'perTensor', { zeroPoints: given.zeroPoints });
+    assert.deepEqual([...values], [0.5, -2.5, 63.5]);
+
+    const affine = lanecast.quantize(new Float32Array([0, 255]), 'float32', 'int8', [1, 2], { format: 'perRow', profile: 'compressed_tensors' }, { affine: true });
+    assert.deepEqual([...affine.codes, ...affine.zeroPoints, ...affine.scales], [-128, 127, -128, 1]);
+
+    const mx = lanecast.quantize(numbers(200 * 256), 'float32', 'float8_e4m3fn', [200, 256], 'mx');
+    const tiles = lanecast.quantize(numbers(200 * 256), 'float32', 'float8_e4m3fn', [200, 256], { format: 'mx', layout: 'swizzle32x4x4' });
+    assert.deepEqual([mx.scales.length, tiles.scales.length, ...tiles.scaleShape], [1600, 2048, 200, 8]);
+    assert.deepEqual(tiles.codes, mx.codes);
+
+    const again = lanecast.requantize(mx.codes, 'float8_e4m3fn', 'int8', [200, 256], mx.scales, 'mx', 'perTensor');
+    const floats = lanecast.dequantize(mx.codes, 'float8_e4m3fn', 'float64', [200, 256], mx.scales, 'mx');
+    const direct = lanecast.quantize(floats, 'float64', 'int8', [200, 256], 'perTensor');
+    assert.deepEqual(again, direct);
+    const empty = lanecast.quantize(new Float32Array(0), 'float32', 'int8', [0, 32], 'mx');
+    assert.deepEqual([empty.codes.length, empty.scales.length, ...empty.scaleShape], [0, 0, 0, 1]);
+  });
+
+  test(`${lanecast.isa}: the memory of a call is that of the next one`, () => {
+    const x = numbers(1 << 18);
+    const run = () => lanecast.quantize(x, 'float32', 'float8_e4m3fn', [512, 512], 'mx');
+    const first = run();
+    const { memory } = instances[both.indexOf(lanecast)].exports;
+    const before = memory.buffer.byteLength;
+    for (let i = 0; i < 20; i++) run();
+    assert.deepEqual(run(), first);
+    assert.equal(memory.buffer.byteLength, before);
+    assert.equal(lanecast.castArray(new Float32Array([1.5]), 'int8')[0], 1, 'casts go on');
+  });
+
+  test(`${lanecast.isa}: errors of scaled casts say what was given`, () => {
+    const x = new Float32Array(64);
+    const q = (...given) => () => lanecast.quantize(x, 'float32', 'int8', ...given);
+    fails(q([4, 15], 'mx'), /^the source has 256 bytes; \[4, 15\] elements of float32 need exactly 240/);
+    fails(q([64], 'mxfp4'), /^scaling is "mxfp4": it can be mx, nvfp4, deepseek, perTensor, perRow/);
+    fails(q([64], { blocks: [32] }), /^a scaling has no field "blocks"; there are format, scaleDtype, block/);
+    fails(q([64], { format: 'mx', block: 32 }), /^a scaling has a format, or a block or an axis/);
+    fails(q([64], { rule: 'round_down' }), /^rule is "round_down": it can be amax, floor, ceil, even, roundUp/);
+    fails(q([64], { profile: 'pytorch' }), /^profile is "pytorch": it can be lanecast, ocp, .*compressed_tensors/);
+    fails(q([64], { tensorScale: 'found' }), /^tensorScale is "found": it is a number or 'compute'/);
+    fails(q([64], { scaleDtype: 'f32' }), /is float32 meant\?/);
+    fails(q([64], { axis: 1 }), /dimension/);
+    fails(q([64], null), /^the scaling is null: it is a name, as 'mx'/);
+    fails(q([64], undefined), /^the scaling is undefined/);
+    fails(q('64', 'mx'), /^shape is "64": it is an array of lengths/);
+    fails(q([8, -8], 'mx'), /^shape is \[8,-8\]: it is an array of lengths/);
+    fails(q([2 ** 31, 2 ** 31], 'mx'), /address space/);
+    fails(q([64], 'mx', { profile: 'torchao' }), /^profile is a field of the scaling/);
+    fails(q([64], 'mx', { length: 64 }), /^there is no option "length"; there are scales, zeroPoints, affine, rounding/);
+    fails(q([64], 'perTensor', { zeroPoints: new Int8Array(1) }), /^zeroPoints without scales/);
+    fails(q([64], 'perTensor', { scales: new Float32Array(1), affine: true }), /^affine: true finds scales/);
+    fails(q([64], 'perTensor', { affine: 1 }), /^affine is 1/);
+    fails(q([64], 'perTensor', { scales: new Float32Array(2) }), /\[1\] scales of float32, which are 4 bytes; there are 8 bytes/);
+    fails(q([64], 'perTensor', { scales: [1] }), /^scales is of type Array: it is no typed array/);
+    fails(() => lanecast.dequantize(x, 'int8', 'float32', [64], new Uint8Array(2), 'mx'), /^the source has 256 bytes/);
+    assert.equal(q([64], 'mx')().scales.length, 2, 'an error leaves it as it was');
+  });
+}
+
+test('both modules give the same bits under scales', () => {
+  assert.equal(both.length, 2, 'this engine has the instructions');
+  const shape = [6, 331];
+  const data = { float32: numbers(6 * 331, true) };
+  for (const dtype of ['float16', 'bfloat16', 'float64']) data[dtype] = both[0].cast(data.float32, 'float32', dtype);
+  const targets = ['float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'int8', 'uint8', 'int4'];
+  const scalings = ['mx', { format: 'nvfp4', tensorScale: 'compute' }, 'deepseek', 'perTensor', 'perRow', { axis: 0, block: 2, scaleDtype: 'float16' }];
+  const profiles = ['torchao', 'compressed_tensors', 'modelopt', 'hf_fp8'];
+  scalings.push(...profiles.map((profile) => ({ format: 'mx', profile })), ...profiles.map((profile) => ({ format: 'perRow', profile })));
+  let done = 0;
+  for (const scaling of scalings) {
+    for (const to of targets) {
+      for (const [from, x] of Object.entries(data)) {
+        const [a, b] = both.map((lanecast) => {
+          try {
+            const q = lanecast.quantize(x, from, to, shape, scaling);
+            const back = { ...(typeof scaling === 'string' ? { format: scaling } : scaling), tensorScale: q.tensorScale };
+            return [q, ...['float32', 'bfloat16', 'float16'].map((into) => lanecast.dequantize(q.codes, to, into, shape, q.scales, back))];
+          } catch (error) {
+            // (What a profile does not do is an error.)
+            if (!(error instanceof LanecastError)) throw error;
+            return error.message;
+          }
+        });
+        assert.deepEqual(a, b, `${from} -> ${to}, ${JSON.stringify(scaling)}`);
+        if (typeof a !== 'string') done += 1;
+      }
+    }
+  }
+  assert.ok(done > 200, `${done} of them`);
+});
+
+test('a module without scales says so', async () => {
+  const plain = await load();
+  fails(() => plain.quantize(new Float32Array(32), 'float32', 'int8', [32], 'mx'), /^this module has no casts under scales: load\(\{ scaled: true \}\)/);
+});
