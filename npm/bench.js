@@ -28,7 +28,7 @@ function inside(src, from, to, isa) {
   const elements = Math.min(exports.prepare(job.length), ELEMENTS);
   room.set(src.subarray(0, (elements * exports.element_bits(0)) / 8));
   return (times) => {
-    for (let i = 0; i < times; i++) if (exports.run(elements, 0) === 0) throw new Error(`${from} -> ${to}`);
+    for (let i = 0; i < times; i++) if (exports.run(elements, 0, 0) === 0) throw new Error(`${from} -> ${to}`);
   };
 }
 

@@ -30,6 +30,9 @@ export interface CastOptions {
   nanToFinite?: 'negZero' | 'max' | 'zero';
   /** Rounding to float8_e8m0fnu. Default: up. */
   e8m0Rounding?: 'up' | 'down' | 'nearest';
+  /** Rounding by chance to floats of 16 bits and fewer (not to float8_e8m0fnu), in place of `rounding`: a seed, and the number of the first
+   * element, by which the pieces of a long array are what the whole would be. The same seed gives the same bits everywhere. */
+  stochastic?: number | bigint | { seed: number | bigint; first?: number | bigint };
   /** How elements of fewer than 8 bits are packed. Default: lowFirst. */
   srcPacking?: Packing;
   dstPacking?: Packing;

@@ -129,6 +129,16 @@ function linesOf(scaling, side) {
   return known.map(([name, value]) => `${side}.${name} ${name === 'block' ? lengthsOf(value, 'block') : typeof value === 'string' ? value : shown(value)}`);
 }
 
+/** The seed of stochastic rounding, and the number of the first element. */
+function wordsOf(value) {
+  const { seed, first = 0 } = value !== null && typeof value === 'object' ? value : { seed: value };
+  for (const [name, number] of Object.entries({ seed, first })) {
+    const isIt = Number.isSafeInteger(number) ? number >= 0 : typeof number === 'bigint' && number >= 0n && number < 1n << 64n;
+    if (!isIt) throw new LanecastError(`the ${name} of stochastic is ${shown(number)}: it is an integer from 0 on, or a BigInt below 2n ** 64n`);
+  }
+  return `${seed} ${first}`;
+}
+
 /** What a user sees of the bytes of a dtype. */
 const arrayOf = (bytes, dtype, packing) => (TO_ARRAY[dtype] && packing === undefined ? new TO_ARRAY[dtype](bytes.buffer) : bytes);
 
@@ -174,7 +184,9 @@ export class Lanecast {
       if (typeof dtype !== 'string') throw new LanecastError(`the dtype of the ${what} is ${shown(dtype)}: it is a name, as 'float32'`);
     }
     const lines = [...first, from, to, ...last];
-    for (const [name, value] of Object.entries(options)) if (value !== undefined) lines.push(`${name} ${typeof value === 'string' ? value : shown(value)}`);
+    for (const [name, value] of Object.entries(options)) {
+      if (value !== undefined) lines.push(`${name} ${name === 'stochastic' ? wordsOf(value) : typeof value === 'string' ? value : shown(value)}`);
+    }
     if (lines.some((line) => String(line).includes('\n'))) throw new LanecastError('a name with a line break');
     return lines.join('\n');
   }
@@ -231,7 +243,7 @@ export class Lanecast {
       const some = Math.min(chunk, n - first);
       const [read, write] = [size(first, 0), size(first, 1)];
       this.#bytes.set(source.subarray(read, read + size(some, 0)), from_room);
-      if (run(some, checked ? 1 : 0) === 0) this.#fail();
+      if (run(some, checked ? 1 : 0, first) === 0) this.#fail();
       result.set(this.#bytes.subarray(to_room, to_room + size(some, 1)), write);
       if (checked) {
         const found = new Float64Array(this.#exports.memory.buffer, this.#exports.report(), 10);

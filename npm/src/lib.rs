@@ -33,6 +33,7 @@ static DESTINATION: Room = Room(UnsafeCell::new([0; ROOM]));
 /// What is cast.
 struct Job {
     caster: Caster,
+    options: CastOptions,
     /// The dtype of either side, and how it is packed.
     sides: [(DType, Packing); 2],
 }
@@ -124,6 +125,14 @@ const OPTIONS: &[(&str, Set)] = &[
     ("dstPacking", |o, name, value| Ok(o.dst_packing(packing(name, value)?))),
     ("srcOrder", |o, name, value| Ok(o.src_order(order(name, value)?))),
     ("dstOrder", |o, name, value| Ok(o.dst_order(order(name, value)?))),
+    ("stochastic", |o, name, value| {
+        let numbers =
+            value.split_once(' ').map(|(seed, first)| Some((seed.parse().ok()?, first.parse().ok()?)));
+        let (seed, first) = numbers
+            .flatten()
+            .ok_or_else(|| format!("{name} is {value:?}: it is a seed, or {{ seed, first }}"))?;
+        Ok(o.stochastic(seed, first))
+    }),
     ("isa", |o, _, value| Ok(o.isa(value.parse::<Isa>().map_err(|error| error.to_string())?))),
 ];
 
@@ -153,7 +162,7 @@ fn job(text: &[u8]) -> Result<Job, String> {
         options = set(options, name, value, "length, out, profile")?;
     }
     let caster = Caster::new(from, to, &options).map_err(|error| error.to_string())?;
-    Ok(Job { caster, sides: [(from, options.src_packing), (to, options.dst_packing)] })
+    Ok(Job { caster, options, sides: [(from, options.src_packing), (to, options.dst_packing)] })
 }
 
 /// Bits of an element in memory.
@@ -217,18 +226,32 @@ pub extern "C" fn element_bits(side: usize) -> usize {
     with_job(|job| job.sides.get(side).map_or(0, |&(dtype, packing)| bits(dtype, packing))).unwrap_or(0)
 }
 
-/// Casts a chunk of so many elements, checked if that is not 0. 1 if it was cast; 0 is an error.
+impl Job {
+    /// The caster of a chunk that begins with this element: with random words of its own, if chance rounds.
+    fn caster(&self, first: f64) -> Result<Caster, lanecast::Error> {
+        match self.options.stochastic {
+            Some(words) if first > 0.0 => {
+                let options = self.options.stochastic(words.seed, words.first.wrapping_add(first as u64));
+                Caster::new(self.caster.from(), self.caster.to(), &options)
+            }
+            _ => Ok(self.caster),
+        }
+    }
+}
+
+/// Casts a chunk of so many elements, checked if that is not 0, of which the first has this number. 1 if it was cast; 0 is an error.
 #[unsafe(no_mangle)]
-pub extern "C" fn run(elements: usize, checked: u32) -> u32 {
+pub extern "C" fn run(elements: usize, checked: u32, first: f64) -> u32 {
     let done = with_job(|job| {
+        let caster = job.caster(first).map_err(|error| error.to_string())?;
         let [src, dst] = job.sides.map(|(dtype, packing)| dtype.byte_len(elements, packing));
         let src = src.and_then(|bytes| source().get(..bytes)).ok_or("a chunk larger than its room")?;
         with_destination(|room| {
             let dst = dst.and_then(|bytes| room.get_mut(..bytes)).ok_or("a chunk larger than its room")?;
             let report = if checked == 0 {
-                job.caster.cast(src, dst, elements).map(|()| CastReport::default())
+                caster.cast(src, dst, elements).map(|()| CastReport::default())
             } else {
-                job.caster.cast_checked(src, dst, elements)
+                caster.cast_checked(src, dst, elements)
             };
             report.map_err(|error| error.to_string())
         })

@@ -59,6 +59,26 @@ for (const lanecast of both) {
     assert.ok(out[0] === 1 && out[1] === -0.3125 && returned.buffer === out.buffer);
   });
 
+  test(`${lanecast.isa}: stochastic rounding, the same in pieces, and beyond a chunk`, () => {
+    const x = new Float32Array(200_001).fill(1 + 1 / 512);
+    const cast = (array, stochastic) => lanecast.castArray(array, 'bfloat16', { stochastic });
+    const words = new Uint16Array(cast(x, 7).buffer);
+    const ups = words.filter((word) => word === 0x3f81).length;
+    assert.ok(words.every((word) => word === 0x3f80 || word === 0x3f81));
+    // (A quarter is rounded up; 194 is the deviation of that.)
+    assert.ok(Math.abs(ups - 50_000) < 5 * 194, `${ups} of 200001`);
+    assert.deepEqual(cast(x, 7n), cast(x, 7));
+    assert.notDeepEqual(cast(x, 8), cast(x, 7));
+    const rest = cast(x.subarray(70_001), { seed: 7, first: 70_001 });
+    assert.deepEqual(rest, cast(x, { seed: 7 }).subarray(2 * 70_001));
+    // The bits that every other host has: those of Rust's `CastOptions::stochastic(7, 0)`.
+    const first = Array.from({ length: 100 }, (_, i) => i).filter((i) => words[i] === 0x3f81);
+    assert.deepEqual(first, [13, 22, 28, 30, 35, 37, 44, 48, 50, 51, 52, 54, 65, 69, 70, 76, 77, 87, 91, 94, 95]);
+    for (const wrong of [-1, 0.5, '7', null, {}, { seed: 1, first: -1n }, 1n << 64n]) {
+      assert.throws(() => cast(x, wrong), (e) => e instanceof LanecastError && /of stochastic is .*: it is an integer/.test(e.message));
+    }
+  });
+
   test(`${lanecast.isa}: a checked cast counts, across the chunks of a long one`, () => {
     const x = new Float32Array(200_001);
     x[70_000] = 0.5;
