@@ -132,7 +132,7 @@ impl Caster {
 
     /// Casts `n` elements, and makes those null that are lost: all their bits are 0, and so is the bit in
     /// `dst_validity`, which has ⌈n / 8⌉ bytes, the first element in the lowest bit of the first one. What is null
-    /// in the source stays null. Says how many are null.
+    /// in the source stays null, and is cast, or lost, as any other element is. Says how many are null.
     ///
     /// ```
     /// use lanecast::{checked::Validity, CastOptions, Caster, DType};
