@@ -1,12 +1,15 @@
 //! The codec as zarrs asks for it.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use lanecast::zarr::{ValueCaster, ZarrError};
 use lanecast::{DType, Kind};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use zarrs_codec::{
     ArrayBytes, ArrayCodecTraits, ArrayToArrayCodecTraits, Codec, CodecError, CodecMetadataOptions,
     CodecOptions, CodecTraits, CodecTraitsV3, PartialDecoderCapability, PartialEncoderCapability,
@@ -32,42 +35,90 @@ pub struct CastValue {
 
 zarrs_plugin::impl_extension_aliases!(CastValue, v3: "cast_value");
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fields {
-    data_type: MetadataV3,
-    #[serde(default)]
-    rounding: Rounding,
-    out_of_range: Option<OutOfRange>,
-    #[serde(default)]
-    scalar_map: ScalarMap,
-}
-
 /// Values and what they become, each as the fill value of its data type.
 type Entries = Vec<(FillValueMetadata, FillValueMetadata)>;
 
-#[derive(Clone, Default, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Default, Debug)]
 struct ScalarMap {
-    #[serde(default)]
     encode: Entries,
-    #[serde(default)]
     decode: Entries,
+}
+
+/// A field of the configuration, or its default; an error names it.
+fn field<T: DeserializeOwned + Default>(fields: &Map<String, Value>, name: &str) -> Result<T, String> {
+    let Some(value) = fields.get(name).filter(|value| !value.is_null()) else { return Ok(T::default()) };
+    T::deserialize(value).map_err(|error| format!("{name} is {value}: {error}"))
+}
+
+/// The pairs of a map in one direction.
+fn entries(map: &Map<String, Value>, name: &str) -> Result<Entries, String> {
+    let pairs: Vec<Value> = field(map, name)?;
+    let pair = |(i, pair)| {
+        <(FillValueMetadata, FillValueMetadata)>::deserialize(pair)
+            .map_err(|_| format!("{name}[{i}] is {pair}: it must be a value and what it becomes"))
+    };
+    pairs.iter().enumerate().map(pair).collect()
+}
+
+/// Are these all keys that there are?
+fn check_keys(fields: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
+    match fields.keys().find(|key| !known.contains(&key.as_str())) {
+        Some(key) => Err(format!("it has {key:?}; what it may have is {}", known.join(", "))),
+        None => Ok(()),
+    }
+}
+
+impl CastValue {
+    fn new(configuration: Option<&Configuration>) -> Result<Self, String> {
+        let none = Map::new();
+        let fields = configuration.map_or(&none, |configuration| configuration);
+        check_keys(fields, &["data_type", "rounding", "out_of_range", "scalar_map"])
+            .map_err(|error| format!("the configuration: {error}"))?;
+        let data_type = fields.get("data_type").ok_or("data_type is not there, and must be")?;
+        let data_type = MetadataV3::deserialize(data_type)
+            .map_err(|_| format!("data_type is {data_type}: it must be a name, or an object that has one"))?;
+        let target = DataType::from_metadata(&data_type).map_err(|error| format!("data_type: {error}"))?;
+        let to = known(&target).map_err(|_| format!("data_type is {}, which is not cast", name(&target)))?;
+        let out_of_range = field(fields, "out_of_range")?;
+        if out_of_range == Some(OutOfRange::Wrap) && !matches!(to.kind(), Kind::Int(_)) {
+            return Err(format!("out_of_range is \"wrap\": {} is no integer", name(&target)));
+        }
+        let map: Map<String, Value> = field(fields, "scalar_map")?;
+        let in_map = |error| format!("scalar_map: {error}");
+        check_keys(&map, &["encode", "decode"]).map_err(in_map)?;
+        let encode = entries(&map, "encode").map_err(in_map)?;
+        let decode = entries(&map, "decode").map_err(in_map)?;
+        // What is known of them without the data type of the array.
+        for value in encode.iter().map(|(_, value)| value).chain(decode.iter().map(|(key, _)| key)) {
+            scalar(&target, value)?;
+        }
+        Ok(Self {
+            target,
+            rounding: field(fields, "rounding")?,
+            out_of_range,
+            scalar_map: ScalarMap { encode, decode },
+            configuration: configuration.cloned(),
+        })
+    }
 }
 
 impl CodecTraitsV3 for CastValue {
     fn create(metadata: &MetadataV3) -> Result<Codec, PluginCreateError> {
-        let Fields { data_type, rounding, out_of_range, scalar_map } = metadata.to_typed_configuration()?;
-        let target = DataType::from_metadata(&data_type)?;
-        let to = known(&target).map_err(|error| PluginCreateError::Other(error.to_string()))?;
-        if out_of_range == Some(OutOfRange::Wrap) && !matches!(to.kind(), Kind::Int(_)) {
-            return Err(PluginCreateError::Other(format!(
-                "cast_value: {target} does not wrap, as it is no integer"
-            )));
+        match Self::new(metadata.configuration()) {
+            Ok(codec) => Ok(Codec::ArrayToArray(Arc::new(codec))),
+            Err(error) => Err(PluginCreateError::Other(format!("cast_value: {error}"))),
         }
-        let configuration = metadata.configuration().cloned();
-        Ok(Codec::ArrayToArray(Arc::new(Self { target, rounding, out_of_range, scalar_map, configuration })))
     }
+}
+
+fn name(data_type: &DataType) -> Cow<'static, str> {
+    data_type.name(ZarrVersion::V3).unwrap_or_else(|| data_type.to_string().into())
+}
+
+/// The code of a value in `scalar_map`.
+fn scalar(data_type: &DataType, value: &FillValueMetadata) -> Result<u64, String> {
+    let element = data_type.fill_value_v3(value).map(|value| read(value.as_ne_bytes()));
+    element.map_err(|_| format!("scalar_map: {value} is no {}", name(data_type)))
 }
 
 /// What it is in lanecast, if it may be cast.
@@ -80,11 +131,8 @@ fn known(data_type: &DataType) -> Result<DType, CodecError> {
 impl CastValue {
     /// The cast of one data type to another, by one of the maps.
     fn caster(&self, from: &DataType, to: &DataType, entries: &Entries) -> Result<ValueCaster, CodecError> {
-        let scalar = |data_type: &DataType, value: &FillValueMetadata| {
-            let element = data_type.fill_value_v3(value).map(|value| read(value.as_ne_bytes()));
-            element.map_err(|_| {
-                CodecError::Other(format!("cast_value: {value:?} in scalar_map is no {data_type}"))
-            })
+        let scalar = |data_type, value| {
+            scalar(data_type, value).map_err(|error| CodecError::Other(format!("cast_value: {error}")))
         };
         let (source, target) = (known(from)?, known(to)?);
         let map = entries.iter().map(|(key, value)| Ok((scalar(from, key)?, scalar(to, value)?)));

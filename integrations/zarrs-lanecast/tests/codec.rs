@@ -275,24 +275,46 @@ fn every_pair() {
     encode("bool", json!({"data_type": "uint8"}), vec![1]).unwrap_err();
 }
 
+/// An error names the field, and what is wrong with it.
 #[test]
 fn what_is_no_configuration() {
     codec(json!({"data_type": "uint8"})).unwrap();
-    for wrong in [
-        json!({}),
-        json!({"data_type": "uint8", "more": 1}),
-        json!({"data_type": "uint8", "rounding": "up"}),
-        json!({"data_type": "uint8", "out_of_range": "saturate"}),
-        json!({"data_type": "float32", "out_of_range": "wrap"}),
-        json!({"data_type": "uint8", "scalar_map": {"other": []}}),
-        json!({"data_type": "uint8", "scalar_map": {"encode": [[1]]}}),
+    let null = json!({"data_type": "uint8", "rounding": null, "out_of_range": null, "scalar_map": null});
+    codec(null).unwrap();
+    codec(json!({"data_type": "uint8", "scalar_map": {"encode": null, "decode": []}})).unwrap();
+    for (wrong, what) in [
+        (json!({}), "data_type is not there"),
+        (json!({"data_type": 7}), "data_type is 7"),
+        (json!({"data_type": "uint7"}), "data_type: data type uint7"),
+        (json!({"data_type": "complex64"}), "data_type is complex64, which is not cast"),
+        (json!({"data_type": "uint8", "more": 1}), "configuration: it has \"more\""),
+        (json!({"data_type": "uint8", "rounding": "up"}), "rounding is \"up\""),
+        (json!({"data_type": "uint8", "rounding": 3}), "rounding is 3"),
+        (json!({"data_type": "uint8", "out_of_range": "saturate"}), "out_of_range is \"saturate\""),
+        (json!({"data_type": "float32", "out_of_range": "wrap"}), "\"wrap\": float32 is no integer"),
+        (json!({"data_type": "uint8", "scalar_map": []}), "scalar_map is []"),
+        (json!({"data_type": "uint8", "scalar_map": [[], []]}), "scalar_map is [[],[]]"),
+        (json!({"data_type": "uint8", "scalar_map": {"other": []}}), "scalar_map: it has \"other\""),
+        (json!({"data_type": "uint8", "scalar_map": {"encode": {}}}), "scalar_map: encode is {}"),
+        (
+            json!({"data_type": "uint8", "scalar_map": {"encode": [[1, 2], [1]]}}),
+            "scalar_map: encode[1] is [1]",
+        ),
+        (json!({"data_type": "uint8", "scalar_map": {"decode": [[1, 2, 3]]}}), "decode[0] is [1,2,3]"),
+        (json!({"data_type": "uint8", "scalar_map": {"encode": [[1, 300]]}}), "scalar_map: 300 is no uint8"),
+        (
+            json!({"data_type": "uint8", "scalar_map": {"decode": [["x", 1]]}}),
+            "scalar_map: \"x\" is no uint8",
+        ),
     ] {
-        assert!(codec(wrong.clone()).is_err(), "{wrong}");
+        let Err(error) = codec(wrong.clone()) else { panic!("{wrong}") };
+        assert!(error.starts_with("cast_value: ") && error.contains(what), "{wrong}: {error}");
     }
-    let map = json!({"encode": [[1.0, 300]]});
-    let error = encode("float64", json!({"data_type": "uint8", "scalar_map": map}), elements![f64: 1f64])
-        .unwrap_err();
-    assert!(error.contains("scalar_map"), "{error}");
+    // What depends on the data type of the array.
+    let map = json!({"encode": [["nan", 3]]});
+    let configuration = json!({"data_type": "uint8", "scalar_map": map});
+    let error = encode("float64", configuration, elements![f64: 1f64]).unwrap_err();
+    assert_eq!(error, "cast_value: scalar_map: \"nan\" is no float64");
 }
 
 /// The fill value is cast as an element is, and must come back.
