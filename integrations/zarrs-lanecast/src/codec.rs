@@ -141,6 +141,25 @@ impl CastValue {
         ValueCaster::new(source, target, self.rounding.into(), rule, &map).map_err(other)
     }
 
+    /// The fill value, cast, if it is the same when it comes back.
+    fn checked_fill_value(
+        &self,
+        data_type: &DataType,
+        fill_value: &FillValue,
+    ) -> Result<FillValue, CodecError> {
+        let refused = |error| CodecError::Other(format!("cast_value: the fill value: {error}"));
+        let encoded = cast(&self.encoder(data_type)?, fill_value.as_ne_bytes()).map_err(refused)?;
+        let back = cast(&self.decoder(data_type)?, &encoded).map_err(refused)?;
+        if back != fill_value.as_ne_bytes() {
+            return Err(CodecError::Other(format!(
+                "cast_value: the fill value of {} is another one after it was cast to {} and back",
+                name(data_type),
+                name(&self.target)
+            )));
+        }
+        Ok(FillValue::new(encoded))
+    }
+
     fn encoder(&self, data_type: &DataType) -> Result<ValueCaster, CodecError> {
         self.caster(data_type, &self.target, &self.scalar_map.encode)
     }
@@ -192,21 +211,22 @@ impl ArrayToArrayCodecTraits for CastValue {
         Ok(self.target.clone())
     }
 
-    /// The fill value, cast; it must be the same when it comes back.
+    /// The fill value, cast; it must be the same when it comes back. But of zero that is not asked here, but where chunks are cast: zarrs calls
+    /// this for arrays of any fill value with zeros, to know the number of threads.
     fn encoded_fill_value(
         &self,
         data_type: &DataType,
         fill_value: &FillValue,
     ) -> Result<FillValue, CodecError> {
-        let encoded = cast(&self.encoder(data_type)?, fill_value.as_ne_bytes()).map_err(other)?;
-        let back = cast(&self.decoder(data_type)?, &encoded).map_err(other)?;
-        if back != fill_value.as_ne_bytes() {
-            return Err(CodecError::Other(format!(
-                "cast_value: the fill value of {data_type} is another one after it was cast to {} and back",
-                self.target
-            )));
+        let bytes = fill_value.as_ne_bytes();
+        if bytes.iter().any(|&byte| byte != 0) {
+            return self.checked_fill_value(data_type, fill_value);
         }
-        Ok(FillValue::new(encoded))
+        let encoded = match cast(&self.encoder(data_type)?, bytes) {
+            Err(ZarrError::Refused(_)) => Ok(vec![0; size(known(&self.target)?)]),
+            encoded => encoded,
+        };
+        Ok(FillValue::new(encoded.map_err(other)?))
     }
 
     fn encode<'a>(
@@ -214,9 +234,10 @@ impl ArrayToArrayCodecTraits for CastValue {
         bytes: ArrayBytes<'a>,
         _: &[NonZeroU64],
         data_type: &DataType,
-        _: &FillValue,
+        fill_value: &FillValue,
         _: &CodecOptions,
     ) -> Result<ArrayBytes<'a>, CodecError> {
+        self.checked_fill_value(data_type, fill_value)?;
         Ok(cast(&self.encoder(data_type)?, &bytes.into_fixed()?).map_err(other)?.into())
     }
 
@@ -225,9 +246,10 @@ impl ArrayToArrayCodecTraits for CastValue {
         bytes: ArrayBytes<'a>,
         _: &[NonZeroU64],
         data_type: &DataType,
-        _: &FillValue,
+        fill_value: &FillValue,
         _: &CodecOptions,
     ) -> Result<ArrayBytes<'a>, CodecError> {
+        self.checked_fill_value(data_type, fill_value)?;
         Ok(cast(&self.decoder(data_type)?, &bytes.into_fixed()?).map_err(other)?.into())
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zarrs::array::{Array, ArrayBytes, ArraySubset, DataType, FillValue};
+use zarrs::metadata::FillValueMetadata;
 use zarrs::metadata::v3::MetadataV3;
 use zarrs::storage::store::MemoryStore;
 use zarrs_codec::{ArrayToArrayCodecTraits, Codec, CodecOptions};
@@ -50,7 +51,8 @@ fn encode(from: &str, configuration: Value, bytes: Vec<u8>) -> Result<Vec<u8>, S
     let (codec, from) = (codec(configuration)?, data_type(from));
     let size = from.fixed_size().unwrap();
     let shape = [NonZeroU64::new((bytes.len() / size) as u64).unwrap()];
-    let fill = FillValue::new(vec![0; size]);
+    // One is the same in every data type, there and back.
+    let fill = from.fill_value_v3(&FillValueMetadata::from(1)).unwrap_or(FillValue::new(vec![0; size]));
     let encoded = codec.encode(bytes.into(), &shape, &from, &fill, &CodecOptions::default());
     Ok(encoded.map_err(|error| error.to_string())?.into_fixed().unwrap().into_owned())
 }
@@ -331,6 +333,58 @@ fn fill_values() {
     }
     let map = json!({"encode": [["NaN", 0]], "decode": [[0, "NaN"]]});
     assert_eq!(fill(json!({"data_type": "uint8", "scalar_map": map}), f64::NAN), Ok(vec![0]));
+    // Zeros are given for arrays of other fill values, too.
+    let map = json!({"encode": [[0.0, 9], [0.5, 8]]});
+    assert_eq!(fill(json!({"data_type": "uint8", "scalar_map": map}), 0.0), Ok(vec![9]));
+    fill(json!({"data_type": "uint8", "scalar_map": map}), 0.5).unwrap_err();
+    assert_eq!(fill(json!({"data_type": "float8_e8m0fnu"}), 0.0), Ok(vec![0]));
+}
+
+/// An array may map zero, or be stored as a data type that has none, unless that is its fill value.
+#[test]
+fn zeros() {
+    register();
+    let array = |fill: Value, cast: Value, sharded: bool| {
+        let mut codecs = json!([{"name": "cast_value", "configuration": cast}, {"name": "bytes"}]);
+        if sharded {
+            codecs = json!([{"name": "sharding_indexed", "configuration": {
+                "chunk_shape": [2], "codecs": codecs, "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+            }}]);
+        }
+        let metadata = json!({
+            "zarr_format": 3, "node_type": "array", "shape": [6], "data_type": "float64", "fill_value": fill,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [6]}},
+            "chunk_key_encoding": {"name": "default"}, "codecs": codecs,
+        });
+        let store = Arc::new(MemoryStore::new());
+        Array::new_with_metadata(store, "/", serde_json::from_value(metadata).unwrap()).unwrap()
+    };
+    let map = json!({"encode": [["NaN", 0]], "decode": [[0, "NaN"]]});
+    let mapped = json!({"data_type": "uint8", "scalar_map": map});
+    let powers = json!({"data_type": "float8_e8m0fnu"});
+    for sharded in [false, true] {
+        let of_nan = array("NaN".into(), mapped.clone(), sharded);
+        of_nan
+            .store_array_subset(&of_nan.subset_all(), &[f64::NAN, f64::NAN, 1.0, 2.0, f64::NAN, 3.0][..])
+            .unwrap();
+        let found = of_nan.retrieve_array_subset::<Vec<f64>>(&of_nan.subset_all()).unwrap();
+        assert!(found[0].is_nan() && found[1].is_nan() && found[4].is_nan(), "{found:?}");
+        assert_eq!([found[2], found[3], found[5]], [1.0, 2.0, 3.0]);
+        let of_one = array(1.into(), powers.clone(), sharded);
+        of_one.store_array_subset(&of_one.subset_all(), &[1.0, 1.0, 2.0, 4.0, 1.0, 0.5][..]).unwrap();
+        let found = of_one.retrieve_array_subset::<Vec<f64>>(&of_one.subset_all()).unwrap();
+        assert_eq!(found, [1.0, 1.0, 2.0, 4.0, 1.0, 0.5]);
+        for (cast, value) in [(&mapped, 1.0), (&powers, 2.0)] {
+            let of_zero = array(0.into(), cast.clone(), sharded);
+            let error = of_zero.store_array_subset(&of_zero.subset_all(), &[value; 6][..]).unwrap_err();
+            assert!(error.to_string().contains("the fill value"), "{error}");
+            let part = ArraySubset::new_with_start_shape(vec![1], vec![2]).unwrap();
+            // What is not there is zero, or an error, but no other value.
+            if let Ok(found) = of_zero.retrieve_array_subset::<Vec<f64>>(&part) {
+                assert_eq!(found, [0.0; 2]);
+            }
+        }
+    }
 }
 
 /// An array of zarrs, in whole and in part, and its metadata.
