@@ -111,6 +111,12 @@ fn as_type<'py>(
 /// Reads a number for a dtype: its code if that is an integer dtype, without going by way of a float; otherwise its bits as float64.
 fn number(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> {
     let py = number.py();
+    let wrong = || {
+        let number = number.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
+        PyTypeError::new_err(format!(
+            "scalar_map {what} value {number}: expected a value convertible to {what} dtype {dtype}"
+        ))
+    };
     if let Kind::Int(format) = dtype.kind() {
         // (An int of more than 64 bits is read in parts, which takes longer than casting hundreds of elements.)
         let whole = match number.cast_exact::<PyInt>().map(|number| number.extract::<i64>()) {
@@ -118,16 +124,18 @@ fn number(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> 
             _ => number.call_method0("__index__").and_then(|whole| whole.extract::<i128>()),
         };
         let value = whole.ok().filter(|value| (format.min()..=format.max()).contains(value));
-        return value.map(|value| value as u64).ok_or_else(|| {
-            let number = number.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
-            PyTypeError::new_err(format!(
-                "scalar_map {what} value {number}: expected a value convertible to {what} dtype {dtype}"
-            ))
-        });
+        return value.map(|value| value as u64).ok_or_else(wrong);
     }
     let value = match number.cast_exact::<PyFloat>() {
         Ok(number) => number.value(),
-        Err(_) => py.get_type::<PyFloat>().call1((number,))?.extract::<f64>()?,
+        Err(_) => {
+            let float = py.get_type::<PyFloat>().call1((number,)).and_then(|float| float.extract::<f64>());
+            float.map_err(|cause| {
+                let error = wrong();
+                error.set_cause(py, Some(cause));
+                error
+            })?
+        }
     };
     Ok(value.to_bits())
 }

@@ -92,11 +92,21 @@ def test_errors(value, how, message):
         cast_array(np.array([1, value]), target_dtype="uint8", **how)
 
 
+@pytest.mark.parametrize(("target", "end"), [("float32", "clamp' to map it to ±Infinity."), ("int64", "wrap' to handle this.")])
+def test_errors_say_what_clamp_makes(target, end):
+    for function in (cast_array, theirs.cast_array):
+        with pytest.raises(ValueError) as error:
+            function(np.array([1e300]), target_dtype=target, rounding_mode="nearest-even")
+        assert str(error.value).endswith(end)
+
+
 @pytest.mark.parametrize(
     ("source", "how"),
     [
         ("float64", {"scalar_map_entries": {1: 2, 5: 300}}),
         ("float64", {"scalar_map_entries": {1: 2.0}}),
+        ("float64", {"scalar_map_entries": {None: 2}}),
+        ("float32", {"scalar_map_entries": [("x", 2)]}),
         ("int8", {"scalar_map_entries": {1.0: 2}}),
         ("float64", {"scalar_map_entries": 7}),
         ("bool", {}),

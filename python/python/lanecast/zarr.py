@@ -80,7 +80,8 @@ def _error(value: Any, target: dict[str, Any]) -> ValueError:
         return ValueError(f"Cannot cast {text} to {what} without scalar_map")
     low, high = (int(limit) if limit == int(limit) else limit for limit in (target["min"], target["max"]))
     ways = "out_of_range='clamp' or out_of_range='wrap'" if target["kind"] == "int" else "out_of_range='clamp'"
-    return ValueError(f"Value {number} out of range [{low}, {high}]. Set {ways} to handle this.")
+    end = "map it to ±Infinity" if target.get("has_inf") else "handle this"
+    return ValueError(f"Value {number} out of range [{low}, {high}]. Set {ways} to {end}.")
 
 
 class CastValue(cast_value.CastValue):  # type: ignore[misc, unused-ignore]
