@@ -390,14 +390,6 @@ impl Longs for Avx2 {
             let one = _mm_max_epu32(two, _mm_shuffle_epi32::<0b_01_00_11_10>(two));
             _mm_cvtsi128_si32(_mm_max_epu32(one, _mm_shuffle_epi32::<0b_10_11_00_01>(one))) as u32
         };
-        most_u16_of_halves(self, a: __m256i) -> [u32; 2] = {
-            // (The instruction finds the minimum, so lanes are inverted.)
-            let most = |two: __m128i| {
-                !_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_xor_si128(two, _mm_set1_epi16(-1)))) as u32 & 0xFFFF
-            };
-            let [low, high] = self.halves(a);
-            [most(low), most(high)]
-        };
         most_u16(self, a: __m256i) -> u32 = {
             let [low, high] = self.halves(a);
             // (The instruction finds the minimum, so lanes are inverted.)

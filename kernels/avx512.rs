@@ -497,15 +497,6 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Longs
 
     ops! {
         most_u32(self, a: __m512i) -> u32 = _mm512_reduce_max_epu32(a);
-        most_u16_of_halves(self, a: __m512i) -> [u32; 2] = {
-            let [low, high] = self.halves(a);
-            // (The instruction finds the minimum, so lanes are inverted.)
-            let most = |four: __m256i| {
-                let two = _mm_max_epu16(_mm256_castsi256_si128(four), _mm256_extracti128_si256::<1>(four));
-                !_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_xor_si128(two, _mm_set1_epi16(-1)))) as u32 & 0xFFFF
-            };
-            [most(low), most(high)]
-        };
         most_u16(self, a: __m512i) -> u32 = {
             let [low, high] = self.halves(a);
             let four = _mm256_max_epu16(low, high);

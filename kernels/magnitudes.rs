@@ -115,33 +115,74 @@ fn larger<I: Simd, const WIDTH: usize>(isa: I, a: I::V, b: I::V) -> I::V {
     if WIDTH == 4 { isa.max_u32(a, b) } else { isa.max_u16(a, b) }
 }
 
-/// Groups of `REGISTERS` registers of 16-bit lanes, eight groups at a time: their registers are zipped into one, in which every piece of 16
-/// bytes has a lane of each group. Returns how many groups were done.
+/// Groups of `REGISTERS` registers of 16-bit lanes, eight groups at a time. Returns how many groups were done.
 #[inline(always)]
 fn eight<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
     let (eights, _) = found.as_chunks_mut::<8>();
     let size = const { 8 * REGISTERS * I::BYTES };
     let n = eights.len().min(src.len() / size);
-    let mask = isa.splat32(unsigned::<2>());
-    for (found, mut src) in eights.iter_mut().zip(src.chunks_exact(size)) {
-        let mut all = [isa.splat32(0); 8];
-        for most in &mut all {
-            for _ in 0..REGISTERS {
-                let Some(x) = isa.load_next(&mut src) else { break };
-                *most = isa.max_u16(*most, isa.and(x, mask));
-            }
-        }
-        let pairs = registers!(4, K => zipped::<I, 2>(isa, all[2 * K], all[2 * K + 1]));
-        let fours = registers!(2, K => zipped::<I, 4>(isa, pairs[2 * K], pairs[2 * K + 1]));
-        let mut bytes = [0; 64];
-        isa.store_next(&mut (&mut bytes[..]).into(), zipped::<I, 8>(isa, fours[0], fours[1]));
-        for piece in bytes.as_chunks::<16>().0 {
+    for (found, src) in eights.iter_mut().zip(src.chunks_exact(size)) {
+        for piece in of_eight::<I, REGISTERS>(isa, src).as_chunks::<16>().0 {
             for (found, x) in found.iter_mut().zip(piece.as_chunks::<2>().0) {
                 *found = (*found).max(u16::from_ne_bytes(*x).into());
             }
         }
     }
     8 * n
+}
+
+/// Groups of half a register of 16-bit lanes, sixteen at a time; with zeros behind them where they are fewer. Returns how many groups were
+/// done: all.
+#[inline(always)]
+fn halves<I: Simd>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
+    let size = const { 8 * I::BYTES };
+    let mut room = [0; 8 * 64];
+    for (found, mut src) in found.chunks_mut(16).zip(src.chunks(size)) {
+        if src.len() < size {
+            isa.fill(&mut room[..size], src);
+            src = &room[..size];
+        }
+        let bytes = of_eight::<I, 1>(isa, src);
+        // The first half of the pieces is of the first group in each register.
+        let (first, second) = bytes[..I::BYTES].split_at(I::BYTES / 2);
+        let [first, second] = [first, second].map(|half| {
+            let mut most = [0u16; 8];
+            for piece in half.as_chunks::<16>().0 {
+                for (most, x) in most.iter_mut().zip(piece.as_chunks::<2>().0) {
+                    *most = (*most).max(u16::from_ne_bytes(*x));
+                }
+            }
+            most
+        });
+        let mut most = [0; 16];
+        for (pair, (a, b)) in most.as_chunks_mut::<2>().0.iter_mut().zip(first.into_iter().zip(second)) {
+            *pair = [a.into(), b.into()];
+        }
+        match <&mut [u32; 16]>::try_from(&mut *found) {
+            Ok(all) => *all = core::array::from_fn(|i| all[i].max(most[i])),
+            Err(_) => found.iter_mut().zip(most).for_each(|(found, most)| *found = (*found).max(most)),
+        }
+    }
+    found.len()
+}
+
+/// The largest magnitudes of eight runs of `REGISTERS` registers of 16-bit lanes. They are zipped into one register, in which every piece of
+/// 16 bytes has a lane of each run.
+#[inline(always)]
+fn of_eight<I: Simd, const REGISTERS: usize>(isa: I, mut src: &[u8]) -> [u8; 64] {
+    let mask = isa.splat32(unsigned::<2>());
+    let mut all = [isa.splat32(0); 8];
+    for most in &mut all {
+        for _ in 0..REGISTERS {
+            let Some(x) = isa.load_next(&mut src) else { break };
+            *most = isa.max_u16(*most, isa.and(x, mask));
+        }
+    }
+    let pairs = registers!(4, K => zipped::<I, 2>(isa, all[2 * K], all[2 * K + 1]));
+    let fours = registers!(2, K => zipped::<I, 4>(isa, pairs[2 * K], pairs[2 * K + 1]));
+    let mut bytes = [0; 64];
+    isa.store_next(&mut (&mut bytes[..]).into(), zipped::<I, 8>(isa, fours[0], fours[1]));
+    bytes
 }
 
 /// The maxima of two registers in half as many lanes of 16 bits each, by turns of `BYTES` bytes in each piece of 16.
@@ -180,20 +221,6 @@ fn four<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) 
         }
     }
     4 * n
-}
-
-/// Groups of half a register of 16-bit lanes, two at a time. Returns how many groups were done.
-#[inline(always)]
-fn halves<I: Simd>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
-    let (pairs, _) = found.as_chunks_mut::<2>();
-    let n = pairs.len().min(src.len() / I::BYTES);
-    let mask = isa.splat32(unsigned::<2>());
-    for pair in pairs.iter_mut().take(n) {
-        let Some(x) = isa.load_next(&mut src) else { break };
-        let most = isa.most_u16_of_halves(isa.and(x, mask));
-        *pair = [pair[0].max(most[0]), pair[1].max(most[1])];
-    }
-    2 * n
 }
 
 /// All bits but the signs.

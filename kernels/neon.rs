@@ -356,8 +356,6 @@ impl Longs for Neon {
     ops! {
         most_u32(self, a: uint8x16_t) -> u32 = vmaxvq_u32(u32(a));
         most_u16(self, a: uint8x16_t) -> u32 = vmaxvq_u16(u16(a)).into();
-        most_u16_of_halves(self, a: uint8x16_t) -> [u32; 2] =
-            [vmaxv_u16(vget_low_u16(u16(a))).into(), vmaxv_u16(vget_high_u16(u16(a))).into()];
         add64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vaddq_u64(u64(a), u64(b)));
         sub64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vsubq_u64(u64(a), u64(b)));
         <const N: u32> shr64(self, a: uint8x16_t) -> uint8x16_t = of_u64(vshlq_u64(u64(a), vdupq_n_s64(-i64::from(N))));

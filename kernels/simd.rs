@@ -296,8 +296,6 @@ pub(crate) trait Longs: Ints {
     /// The largest lane of 32 and of 16 bits, unsigned.
     fn most_u32(self, a: Self::V) -> u32;
     fn most_u16(self, a: Self::V) -> u32;
-    /// The largest lane of 16 bits in each half of a register, unsigned.
-    fn most_u16_of_halves(self, a: Self::V) -> [u32; 2];
     /// One truth value for each lane of 64 bits.
     type M64: Copy;
     fn add64(self, a: Self::V, b: Self::V) -> Self::V;
@@ -1277,9 +1275,6 @@ mod tests {
         for some in shorts.windows(32) {
             let some: Vec<u16> = some[..I::BYTES / 2].iter().map(|&x| x as u16).collect();
             let most = |some: &[u16]| some.iter().map(|&x| u32::from(x)).max().unwrap_or(0);
-            let found = isa.most_u16_of_halves(register(isa, &some));
-            let (low, high) = some.split_at(some.len() / 2);
-            assert_eq!(found, [most(low), most(high)]);
             assert_eq!(isa.most_u16(register(isa, &some)), most(&some));
         }
         narrows(isa, &shorts, |v| isa.narrow_s16(v), |x| x.clamp(-128, 127) as i8);

@@ -432,13 +432,9 @@ impl<const TURNED: bool> Longs for Wasm<TURNED> {
             u32x4_extract_lane::<0>(u32x4_max(two, i32x4_shuffle::<1, 0, 1, 0>(two, two)))
         };
         most_u16(self, a: v128) -> u32 = {
-            let [low, high] = self.most_u16_of_halves(a);
-            low.max(high)
-        };
-        most_u16_of_halves(self, a: v128) -> [u32; 2] = {
-            let two = u16x8_max(a, i16x8_shuffle::<2, 3, 0, 1, 6, 7, 4, 5>(a, a));
-            let one = u16x8_max(two, i16x8_shuffle::<1, 0, 1, 0, 5, 4, 5, 4>(two, two));
-            [u16x8_extract_lane::<0>(one).into(), u16x8_extract_lane::<4>(one).into()]
+            let four = u16x8_max(a, i16x8_shuffle::<4, 5, 6, 7, 0, 1, 2, 3>(a, a));
+            let two = u16x8_max(four, i16x8_shuffle::<2, 3, 0, 1, 0, 1, 0, 1>(four, four));
+            u16x8_extract_lane::<0>(u16x8_max(two, i16x8_shuffle::<1, 0, 1, 0, 1, 0, 1, 0>(two, two))).into()
         };
         add64(self, a: v128, b: v128) -> v128 = u64x2_add(a, b);
         sub64(self, a: v128, b: v128) -> v128 = u64x2_sub(a, b);
