@@ -387,46 +387,79 @@ fn large_views(isa: Isa) {
     }
 }
 
+/// Rows that end within a block and within a group, of bfloat16s and so many elements that those are looked up in tables, in each of the ways
+/// that kernels have for that.
+#[cfg(unix)]
+const LOOKED_UP: [(Scaling, DType, [usize; 2]); 7] = [
+    // Products of all codes with a scale.
+    (Scaling::nvfp4(), DType::F4E2M1, [9, 88]),
+    // A table for each code of a scale.
+    (Scaling::nvfp4(), DType::F4E2M1, [33, 1032]),
+    (Scaling::mx(), DType::F4E2M1, [33, 2088]),
+    // One table under powers of two; bfloat16s by parts.
+    (Scaling::mx(), DType::F6E3M2, [9, 344]),
+    (Scaling::mx(), DType::F8E4M3FN, [9, 344]),
+    // A table for each scale, of rows that have the same scales, or of one row.
+    (Scaling::deepseek(), DType::F8E4M3FN, [130, 300]),
+    (Scaling::along_axis(1, 1024, DType::F32), DType::F4E2M1, [9, 2184]),
+];
+
 /// No byte outside of the buffers is touched: they end where a page does that faults, and begin where one has ended.
 #[cfg(unix)]
 fn guards(isa: Isa) {
-    use crate::guarded::Guarded;
     let data = bytes(&data());
     for (scaling, to) in PAIRS {
-        let cast = Cast::new(
-            isa,
-            &scaling,
-            to,
-            &data.as_chunks().0.iter().map(|&x| f32::from_ne_bytes(x)).collect::<Vec<_>>(),
-        );
-        let back = Dequantizer::new(to, DType::F32, &scaling, &CastOptions::new().isa(isa)).expect("a pair");
-        let mut plain = vec![0; 4 * N];
-        back.dequantize(&cast.codes, &SHAPE, &cast.scales, None, &mut plain).expect("sizes that fit");
-        for at_end in [true, false] {
-            let place = |guarded: &Guarded, n: usize| if at_end { guarded.len - n } else { 0 };
-            let [mut src, mut dst, mut scales] =
-                [data.len(), cast.codes.len(), cast.scales.len()].map(Guarded::new);
-            let at =
-                [place(&src, data.len()), place(&dst, cast.codes.len()), place(&scales, cast.scales.len())];
-            src.bytes_mut()[at[0]..][..data.len()].copy_from_slice(&data);
-            let found = &mut scales.bytes_mut()[at[2]..][..cast.scales.len()];
-            let codes = &mut dst.bytes_mut()[at[1]..][..cast.codes.len()];
-            let source = &mut src.bytes_mut()[at[0]..][..data.len()];
-            cast.q.quantize(source, &SHAPE, codes, found).expect("sizes that fit");
-            assert!(codes == cast.codes && found == cast.scales, "{to} {scaling:?}");
-            codes.fill(0);
-            cast.q.quantize_given(source, &SHAPE, found, None, codes).expect("sizes that fit");
-            assert!(codes == cast.codes, "{to} {scaling:?}");
-            back.dequantize(codes, &SHAPE, found, None, source).expect("sizes that fit");
-            assert!(source == plain, "{to} {scaling:?}");
-            for (guarded, at, n) in [
-                (&src, at[0], data.len()),
-                (&dst, at[1], cast.codes.len()),
-                (&scales, at[2], cast.scales.len()),
-            ] {
-                let canaries = [&guarded.bytes()[..at], &guarded.bytes()[at + n..]].concat();
-                assert!(canaries.iter().all(|byte| *byte == crate::guarded::CANARY), "{to} {scaling:?}");
+        guarded(isa, &scaling, to, DType::F32, &SHAPE, &data);
+    }
+    for (scaling, to, shape) in LOOKED_UP {
+        let n = shape.iter().product();
+        let data: Vec<u8> = data.chunks(4).cycle().take(n).flat_map(high_half).collect();
+        guarded(isa, &scaling, to, DType::BF16, &shape, &data);
+    }
+}
+
+/// The bfloat16 that a float32 begins with.
+#[cfg(unix)]
+fn high_half(float: &[u8]) -> [u8; 2] {
+    let float = f32::from_ne_bytes(float.try_into().expect("four bytes"));
+    ((float.to_bits() >> 16) as u16).to_ne_bytes()
+}
+
+/// Quantises floats, and dequantises what they became, both between guard pages and not.
+#[cfg(unix)]
+fn guarded(isa: Isa, scaling: &Scaling, to: DType, float: DType, shape: &[usize], data: &[u8]) {
+    use crate::guarded::{CANARY, Guarded};
+    let options = CastOptions::new().isa(isa);
+    let q = Quantizer::new(float, to, scaling, &options).expect("a pair");
+    let d = Dequantizer::new(to, float, scaling, &options).expect("a pair");
+    let [code_bytes, scale_bytes] = [q.code_bytes(shape), q.scale_bytes(shape)].map(|n| n.expect("a size"));
+    let (mut codes, mut scales, mut back) = (vec![0; code_bytes], vec![0; scale_bytes], vec![0; data.len()]);
+    q.quantize(data, shape, &mut codes, &mut scales).expect("sizes that fit");
+    d.dequantize(&codes, shape, &scales, None, &mut back).expect("sizes that fit");
+    for at_end in [true, false] {
+        let sizes = [data.len(), code_bytes, scale_bytes];
+        let mut all = sizes.map(Guarded::new);
+        let mut at = [0; 3];
+        if at_end {
+            for ((at, guarded), size) in at.iter_mut().zip(&all).zip(sizes) {
+                *at = guarded.len - size;
             }
+        }
+        let [src, dst, found] = &mut all;
+        let src = &mut src.bytes_mut()[at[0]..][..data.len()];
+        let dst = &mut dst.bytes_mut()[at[1]..][..code_bytes];
+        let found = &mut found.bytes_mut()[at[2]..][..scale_bytes];
+        src.copy_from_slice(data);
+        q.quantize(src, shape, dst, found).expect("sizes that fit");
+        assert!(dst == codes && found == scales, "{to} {scaling:?}");
+        dst.fill(0);
+        q.quantize_given(src, shape, found, None, dst).expect("sizes that fit");
+        assert!(dst == codes, "{to} {scaling:?}");
+        d.dequantize(dst, shape, found, None, src).expect("sizes that fit");
+        assert!(src == back, "{to} {scaling:?}");
+        for ((guarded, at), size) in all.iter().zip(at).zip(sizes) {
+            let mut around = guarded.bytes()[..at].iter().chain(&guarded.bytes()[at + size..]);
+            assert!(around.all(|byte| *byte == CANARY), "{to} {scaling:?}");
         }
     }
 }
