@@ -1,5 +1,5 @@
 //! The parameters of the kernels of scaled casts: what elements are multiplied with or divided by. `scaled.rs` fills them in,
-//! `codec/scaled.rs` reads them.
+//! `codec/scaled/` reads them.
 
 use core::ptr;
 
@@ -83,7 +83,7 @@ impl Table128 {
 }
 
 /// 16 words of 16 bits: all low bytes, then all high bytes; those of [`By::Code`] in the order of the instruction set, or what
-/// [`Stepped`](super::codec::scaled::Stepped) reads.
+/// [`Stepped`](super::codec::scaled::stepped::Stepped) reads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(crate) struct Table16(pub(super) [[u8; 16]; 2]);

@@ -4,7 +4,7 @@
 use super::backend::on;
 use super::codec::job::{Job, Table};
 use super::codec::lookup;
-use super::codec::scaled::{self, ScaledNarrowing};
+use super::codec::scaled::{self, ScaledNarrowing, ScaledTables};
 use super::environment::Environment;
 use super::layout::Apart;
 use super::memory::Destination;

@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 
 use super::codec::job::Job;
 #[cfg(feature = "scaled")]
-use super::codec::scaled::Scalable;
+use super::codec::scaled::{Reads, Scaled, Under};
 use super::codec::source::{Input, Source, bits};
 use super::codec::ways::Ways;
 use super::codec::width::Width;
@@ -119,15 +119,15 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
 }
 
 #[cfg(feature = "scaled")]
-impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
+impl<I: Simd, R: Reads, C: Codec<I, From = Scaled<R>>> Kernel<I, Scale> for C {
     type Job = Job;
 
     /// Casts every block, without aligning. The last one of a row goes through a buffer if it is partial.
     #[inline(always)]
     unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) {
         let src_bits = const { bits::<C::From>() };
-        let (setup, mut looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
-        *C::From::scale::<I>(&mut looks) = *scale;
+        let setup = C::setup(isa, job);
+        let mut under = Under { looks: R::looks(isa, &job.table), scale: *scale };
         let &Job { src_high, dst_high, .. } = job;
         let (mut room_src, mut room_dst) =
             (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
@@ -136,21 +136,25 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
         unsafe {
             let (mut row_src, mut row_dst, mut rows) = (src, dst, scale.apart.rows);
             while rows > 0 {
-                C::From::scale::<I>(&mut looks).at = scale.at;
-                C::From::begin(isa, &mut looks, false);
+                under.scale.at = scale.at;
+                R::begin(isa, &mut under.looks, &under.scale, false);
                 let (mut from, mut to) = (row_src, row_dst);
                 let (mut blocks, left) = (n / I::BYTES, n % I::BYTES);
                 let mut outside: Option<*mut u8> = None;
                 loop {
                     while blocks > 0 {
-                        C::From::begin(isa, &mut looks, true);
-                        C::From::ask(isa, scale, from);
+                        R::begin(isa, &mut under.looks, &under.scale, true);
+                        // (Codes have nothing next: they are not read twice.)
+                        if const { bits::<C::From>() >= 16 } && scale.next != 0 {
+                            let next = from.wrapping_offset(scale.next);
+                            stream::ask_far(isa, next, const { bytes(I::BYTES, bits::<C::From>()) });
+                        }
                         let block = <C::From as Source>::Width::load(isa, from, src_high);
-                        let made = C::block(isa, &setup, Input { block, looks });
-                        C::write(isa, &looks, made, from, to, [src_high, dst_high]);
+                        let made = C::block(isa, &setup, Input { block, looks: under });
+                        C::write(isa, &under, made, from, to, [src_high, dst_high]);
                         from = from.add(const { bytes(I::BYTES, bits::<C::From>()) });
                         to = to.add(const { bytes(I::BYTES, <C::To as Width>::BITS) });
-                        C::From::scale::<I>(&mut looks).at += I::BYTES;
+                        under.scale.at += I::BYTES;
                         blocks -= 1;
                     }
                     if let Some(outside) = outside {

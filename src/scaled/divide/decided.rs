@@ -119,7 +119,7 @@ impl Decided {
     }
 }
 
-/// Division of bfloat16s, exponents and mantissas apart: the head of `Parts` in kernels/codec/scaled.rs says how.
+/// Division of bfloat16s, exponents and mantissas apart: the head of `Parts` in kernels/codec/scaled/parts.rs says how.
 #[derive(Clone, Copy)]
 pub(in crate::scaled) struct Parts {
     pub(super) kernel: ScaledKernel,

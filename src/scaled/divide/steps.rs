@@ -83,7 +83,7 @@ impl Divide<'_> {
     }
 }
 
-/// The table of some steps, as `Stepped` in kernels/codec/scaled.rs reads it.
+/// The table of some steps, as `Stepped` in kernels/codec/scaled/stepped.rs reads it.
 #[derive(Clone, Copy)]
 struct Table {
     rows: [[u8; 16]; 2],

@@ -1,0 +1,186 @@
+//! Elements divided by their scales.
+
+use core::marker::PhantomData;
+
+use super::super::float::{NearF32, SIGN};
+use super::super::source::{AsF32, Input, bits, format};
+use super::super::width::registers;
+use super::arrays::numbers;
+use super::under::{Of, Scaled, Under};
+use crate::formats::dtype::{DType, FloatFormat};
+use crate::kernels::scale::{Factor, How};
+use crate::kernels::simd::Simd;
+
+/// Elements divided by their scales, in front of an encoder to a target whose ties are `T`.
+///
+/// ```text
+/// q = x * (1 / S)           right to 4 of the 24 bits behind the first
+/// ```
+/// Where no q of a block is as near to a tie as that, what they are rounded to is what the quotients are. Else, of 12 bits:
+/// ```text
+/// m = q to 12 bits          x / S lies between m and a neighbour of it
+/// t = x - m * S             of which the sign is exact: m and a neighbour of it are nearer to each other than that loses
+/// q = m and a last bit      up or down, as t says, unless it is 0
+/// ```
+pub(in crate::kernels) type Quotient<S, T> = Scaled<Of<S, Divided<T>>>;
+
+/// See [`Quotient`].
+pub(in crate::kernels) struct Divided<T>(PhantomData<T>);
+
+impl<I: Simd, S: AsF32<I>, T: Ties> AsF32<I> for Quotient<S, T> {
+    #[inline(always)]
+    fn f32(isa: I, Input { block, looks: Under { looks, scale } }: Input<I, Self>) -> [I::V; 4] {
+        let mut x = S::f32(isa, Input { block, looks });
+        if scale.others.loses_sign {
+            x = registers!(4, K => isa.add_f32(x[K], isa.splat32(0)));
+        }
+        let divides = scale.how == How::Over;
+        let s = numbers(isa, &scale, if divides { scale.scales } else { scale.inverses });
+        let mut q = if divides {
+            registers!(4, K => isa.div_f32(x[K], s[K]))
+        } else {
+            registers!(4, K => isa.mul_f32(x[K], s[K]))
+        };
+        if scale.how == How::Odd && T::may_tie(isa, q) {
+            let scales = numbers(isa, &scale, scale.scales);
+            let m = registers!(4, K => {
+                let near = isa.and(isa.add32(q[K], isa.splat32(0x800)), isa.splat32(!0xFFF));
+                // (The sum of 0x800 and the largest NaN is no NaN any more. Sources of 16 bits have none that is so large.)
+                if const { bits::<S>() < 32 } {
+                    near
+                } else {
+                    let is_nan = isa.gt32(isa.abs_f32(q[K]), isa.splat32(0x7F80_0000));
+                    isa.select32(is_nan, q[K], near)
+                }
+            });
+            let minus = registers!(4, K => isa.xor(m[K], isa.splat32(SIGN)));
+            let t = registers!(4, K => rest(isa, scale.tensor, x[K], minus[K], scales[K]));
+            q = registers!(4, K => towards(isa, x[K], m[K], t[K]));
+        }
+        if scale.others.keeps {
+            q = S::kept(isa, q);
+        }
+        if T::OF_INTEGERS && !scale.zeros.is_null() {
+            let zeros = numbers(isa, &scale, scale.zeros);
+            if scale.others.adds_first {
+                return S::kept(isa, registers!(4, K => isa.add_f32(isa.number_f32(q[K]), zeros[K])));
+            }
+            // (1.5 * 2^23 has an ulp of 1: a sum with it is rounded to an integer. Larger numbers saturate.)
+            let magic = isa.splat32(12_582_912f32.to_bits());
+            let back = isa.splat32((-12_582_912f32).to_bits());
+            q = registers!(4, K => {
+                let integer = isa.add_f32(isa.add_f32(isa.number_f32(q[K]), magic), back);
+                isa.add_f32(integer, zeros[K])
+            });
+        }
+        q
+    }
+}
+
+impl<I: Simd, S: AsF32<I>, T: Ties> NearF32<I> for Quotient<S, T> {
+    const ROUNDS: bool = true;
+
+    #[inline(always)]
+    fn near(isa: I, src: Input<I, Self>) -> [I::V; 4] {
+        Self::f32(isa, src)
+    }
+}
+
+/// x - m * (scale with factor), or a number of the same sign, if m has up to 12 bits.
+///
+/// ```text
+/// x - m * s               without a factor: rounded once
+/// x - m * s * g           m * s is exact, because a scale that has a factor has up to 12 bits, too
+/// (x - m * s / g) * g     x * g - m * s, in the same way
+/// ```
+#[inline(always)]
+pub(in crate::kernels) fn rest<I: Simd>(isa: I, factor: Factor, x: I::V, minus_m: I::V, scale: I::V) -> I::V {
+    if factor == Factor::NONE {
+        return isa.mul_add_f32(minus_m, scale, x);
+    }
+    let (product, by) = (isa.mul_f32(minus_m, scale), isa.splat32(factor.by.to_bits()));
+    if factor.divides { isa.mul_add_f32(x, by, product) } else { isa.mul_add_f32(product, by, x) }
+}
+
+/// Rounds the quotient x / S to odd: `m` is its first 12 bits, and `t` has the sign of x - m * S.
+#[inline(always)]
+fn towards<I: Simd>(isa: I, x: I::V, m: I::V, t: I::V) -> I::V {
+    // 1 if the signs of both are equal, else -1.
+    let step = isa.sub32(isa.splat32(1), isa.and(isa.shr32::<30>(isa.xor(t, x)), isa.splat32(2)));
+    // (Inf and NaN stay as they are: t is NaN then.)
+    isa.where_number_f32(t, isa.add32(m, step), m)
+}
+
+/// Where the ties of a target are.
+pub(in crate::kernels) trait Ties {
+    /// It is one of integers, which may have zero points.
+    const OF_INTEGERS: bool = false;
+
+    /// May one of these quotients be on the wrong side of a tie, or its exact value be a tie?
+    ///
+    /// With `x * (1 / S)` the error is below 2^-24 each for S, which may be a scale with the factor of the tensor, for the inverse and for
+    /// the product: in all less than 4 of the last of 24 bits.
+    fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool;
+}
+
+/// Ties of any target of up to 8 significant bits: every number of 9 bits counts as one.
+pub(in crate::kernels) struct OfAny;
+
+impl Ties for OfAny {
+    #[inline(always)]
+    fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool {
+        is_near::<I, 8>(isa, q, 0, 1 << 15)
+    }
+}
+
+/// Ties of integers of up to 8 bits: the middles between them.
+///
+/// ```text
+/// s = q + 1.5 * 2^9         in [2^9, 2^10), the ulps are 2^-14, and q is wrong by one of them at most
+/// ```
+/// Of another s, q is less than -2^8 or 2^8 at least: it saturates, whatever it is rounded to and the zero point is.
+pub(in crate::kernels) struct OfIntegers;
+
+impl Ties for OfIntegers {
+    const OF_INTEGERS: bool = true;
+
+    #[inline(always)]
+    fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool {
+        let s = registers!(4, K => isa.add_f32(q[K], isa.splat32(768f32.to_bits())));
+        is_near::<I, 2>(isa, s, 1 << 13, 1 << 14)
+    }
+}
+
+/// Ties of the float `DTYPE` (its index among the dtypes), whose smallest normal number is L.
+///
+/// ```text
+/// s = |q| + max(|q|, L)     of a normal q, twice it; of a subnormal one, a number above L, where ulps are the same
+/// ```
+/// Ties of s have the bit behind the mantissa, and nothing behind that.
+pub(in crate::kernels) struct OfFloat<const DTYPE: usize>;
+
+impl<const DTYPE: usize> OfFloat<DTYPE> {
+    const FORMAT: FloatFormat = format(DType::ALL[DTYPE]);
+}
+
+impl<const DTYPE: usize> Ties for OfFloat<DTYPE> {
+    #[inline(always)]
+    fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool {
+        let mantissa = const { Self::FORMAT.mantissa_bits };
+        let least = isa.splat32(const { ((Self::FORMAT.min_exponent() + 127) as u32) << 23 });
+        let s = registers!(4, K => {
+            let a = isa.and(q[K], isa.splat32(!SIGN));
+            isa.add_f32(a, isa.max_u32(a, least))
+        });
+        is_near::<I, 8>(isa, s, 1 << (22 - mantissa), 1 << (23 - mantissa))
+    }
+}
+
+/// Is any lane of four registers within `NEAR` of `at` plus a multiple of `every`, a power of two?
+#[inline(always)]
+fn is_near<I: Simd, const NEAR: u32>(isa: I, x: [I::V; 4], at: u32, every: u32) -> bool {
+    let (added, mask) = (isa.splat32(NEAR.wrapping_sub(at)), isa.splat32(every - 1));
+    let beyond = registers!(4, K => isa.and(isa.add32(x[K], added), mask));
+    let least = isa.min_u32(isa.min_u32(beyond[0], beyond[1]), isa.min_u32(beyond[2], beyond[3]));
+    isa.count32(isa.gt32(isa.splat32(2 * NEAR + 1), least)) != 0
+}

@@ -1,0 +1,74 @@
+//! bfloat16s to codes of 4 bits by a table for each code of a scale.
+
+use super::super::Codec;
+use super::super::job::Job;
+use super::super::narrow::{self, Finite};
+use super::super::source::{Bf16, Half, Input};
+use super::super::width::{Bits, registers};
+use super::arrays::tables;
+use super::under::{Scaled, Under, without_sign_of_zero};
+use crate::kernels::simd::NarrowsByF16;
+
+/// bfloat16s under scales of 8 bits to packed float4: each code of a scale has a table of the magnitudes from which on the code of an
+/// element is the next one.
+///
+/// ```text
+/// e = clamp(exponent - first, 0, 7)             0 for what becomes 0, 7 for what overflows
+/// code = codes[e] - (m < steps[e]) - (m < steps[e + 8])
+/// ```
+/// * Of seven steps no three have the same exponent: each is at least 1.4 times the one before.
+/// * Mantissas are doubled. A step that an exponent does not have is 255.
+/// * The rows of a table: the 16 steps; the 8 codes of what is not below a step, and `first`.
+pub(in crate::kernels) struct Stepped;
+
+/// The number that replaces a NaN, and the sign bit of a code.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct OfNan<V> {
+    nan: V,
+    sign: V,
+}
+
+impl<I: NarrowsByF16> Codec<I> for Stepped {
+    type From = Scaled<Bits<16>>;
+    type To = Bits<4>;
+    const FLOATS: bool = false;
+    type Setup = OfNan<I::V>;
+
+    #[inline(always)]
+    fn setup(isa: I, job: &Job) -> OfNan<I::V> {
+        let nan = narrow::instead_of_nan(job.policy.nan_to_finite, Bf16::INF);
+        OfNan { nan: isa.splat16(nan), sign: isa.splat8(job.narrow.sign) }
+    }
+
+    #[inline(always)]
+    fn block(
+        isa: I,
+        k: &OfNan<I::V>,
+        Input { block, looks: Under { scale, .. } }: Input<I, Self::From>,
+    ) -> I::V {
+        let mut x = without_sign_of_zero(isa, scale.others.loses_sign, block);
+        let doubled = registers!(2, K => isa.add16(x[K], x[K]));
+        let (mut exponent, mut mantissa) = (isa.high16(doubled), isa.low16(doubled));
+        // (An exponent of 255 is that of Inf or NaN.)
+        if isa.top_bits(isa.sub_u8(exponent, isa.splat8(127))) != 0 {
+            let inf = isa.splat16(2 * Bf16::INF);
+            x = registers!(2, K => isa.select_above16(doubled[K], inf, k.nan, x[K]));
+            let doubled = registers!(2, K => isa.add16(x[K], x[K]));
+            (exponent, mantissa) = (isa.high16(doubled), isa.low16(doubled));
+        }
+        let tables = tables(&scale);
+        let [steps, codes] = registers!(2, ROW => isa.pieces_of(registers!(4, K => &tables[K][ROW])));
+        let first = isa.lookup_pieces(codes, isa.splat8(8));
+        let e = isa.min_u8(isa.sub_u8(exponent, first), isa.splat8(7));
+        let below = is_below(isa, mantissa, isa.lookup_pieces(steps, e));
+        let below_next = is_below(isa, mantissa, isa.lookup_pieces(steps, isa.or(e, isa.splat8(8))));
+        let code = isa.sub8(isa.sub8(isa.lookup_pieces(codes, e), below), below_next);
+        narrow::signed::<I, Finite>(isa, code, isa.signs16(x), k.sign)
+    }
+}
+
+/// 1 where a byte is below a step, else 0.
+#[inline(always)]
+fn is_below<I: NarrowsByF16>(isa: I, bytes: I::V, steps: I::V) -> I::V {
+    isa.min_u8(isa.sub_u8(steps, bytes), isa.splat8(1))
+}

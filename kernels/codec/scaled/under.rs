@@ -1,0 +1,84 @@
+//! Sources under scales: how they are read, and what they have loaded.
+
+use core::marker::PhantomData;
+
+use super::super::job::Table;
+use super::super::source::Source;
+use super::super::width::{Bits, Width, registers};
+use crate::kernels::scale::Scale;
+use crate::kernels::simd::{NarrowsByF16, Simd};
+
+/// Elements under scales; `R` says how they are read.
+pub(in crate::kernels) struct Scaled<R>(PhantomData<R>);
+
+/// How elements under scales are read.
+pub(in crate::kernels) trait Reads {
+    type Width: Width;
+    const FLOATS: bool = false;
+    /// What it has loaded of tables: that of the job, and those of groups.
+    type Looks<I: Simd>: Copy;
+
+    /// Loads what it needs of the table of the job, and leaves room for the others.
+    fn looks<I: Simd>(isa: I, table: &Table) -> Self::Looks<I>;
+
+    /// Loads what is needed for a group, if one begins with the next block, or if nothing `is_kept` yet.
+    #[inline(always)]
+    fn begin<I: Simd>(_: I, _: &mut Self::Looks<I>, _: &Scale, _is_kept: bool) {}
+}
+
+/// What the source `S` reads, for the arithmetic `A`.
+pub(in crate::kernels) struct Of<S, A>(PhantomData<(S, A)>);
+
+impl<S: Source, A> Reads for Of<S, A> {
+    type Width = S::Width;
+    const FLOATS: bool = true;
+    type Looks<I: Simd> = S::Looks<I>;
+
+    #[inline(always)]
+    fn looks<I: Simd>(isa: I, table: &Table) -> S::Looks<I> {
+        S::looks(isa, table)
+    }
+}
+
+/// Elements of `BITS` bits, for codecs that look up what they need themselves.
+impl<const BITS: usize> Reads for Bits<BITS>
+where
+    Self: Width,
+{
+    type Width = Self;
+    type Looks<I: Simd> = ();
+
+    #[inline(always)]
+    fn looks<I: Simd>(_: I, _: &Table) {}
+}
+
+/// What a source has loaded of tables, and the scales of a block.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Under<L> {
+    pub(in crate::kernels) looks: L,
+    pub(in crate::kernels) scale: Scale,
+}
+
+impl<R: Reads> Source for Scaled<R> {
+    type Width = R::Width;
+    const FLOATS: bool = R::FLOATS;
+    type Looks<I: Simd> = Under<R::Looks<I>>;
+
+    #[inline(always)]
+    fn looks<I: Simd>(isa: I, table: &Table) -> Self::Looks<I> {
+        Under { looks: R::looks(isa, table), scale: Scale::NONE }
+    }
+}
+
+/// Elements of 16 bits, of which -0 has become 0 if it `loses` its sign.
+#[inline(always)]
+pub(super) fn without_sign_of_zero<I: NarrowsByF16>(isa: I, loses: bool, x: [I::V; 2]) -> [I::V; 2] {
+    if !loses {
+        return x;
+    }
+    // (Doubled, only 0 and -0 are 0.)
+    registers!(2, K => {
+        let magnitude = isa.add16(x[K], x[K]);
+        isa.select_above16(magnitude, isa.splat16(0), x[K], isa.splat16(0))
+    })
+}
