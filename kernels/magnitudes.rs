@@ -94,7 +94,7 @@ impl<I: Simd> Task<I> for Groups<'_> {
         // Whole short groups by the loops for those; then what is left.
         let size = bits as usize / 8 * group;
         let done = match (bits, 2 * size / I::BYTES, 2 * size % I::BYTES) {
-            (16, 1, 0) => halves(isa, found, src),
+            (16, 1, 0) if const { I::BYTES == 64 } => halves(isa, found, src),
             (16, 2, 0) => eight::<I, 1>(isa, found, src),
             (16, 4, 0) => eight::<I, 2>(isa, found, src),
             (32, 2, 0) => four::<I, 1>(isa, found, src),
@@ -131,8 +131,8 @@ fn eight<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8])
     8 * n
 }
 
-/// Groups of half a register of 16-bit lanes, sixteen at a time; with zeros behind them where they are fewer. Returns how many groups were
-/// done: all.
+/// Groups of half a register of 16-bit lanes (16 elements, as NVFP4 has them, of AVX-512), sixteen at a time; with zeros behind them where they are
+/// fewer. Returns how many groups were done: all.
 #[inline(always)]
 fn halves<I: Simd>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
     let size = const { 8 * I::BYTES };
@@ -144,23 +144,16 @@ fn halves<I: Simd>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
         }
         let bytes = of_eight::<I, 1>(isa, src);
         // The first half of the pieces is of the first group in each register.
-        let (first, second) = bytes[..I::BYTES].split_at(I::BYTES / 2);
-        let [first, second] = [first, second].map(|half| {
-            let mut most = [0u16; 8];
-            for piece in half.as_chunks::<16>().0 {
-                for (most, x) in most.iter_mut().zip(piece.as_chunks::<2>().0) {
-                    *most = (*most).max(u16::from_ne_bytes(*x));
-                }
-            }
-            most
-        });
+        let lanes = bytes.as_chunks::<2>().0;
         let mut most = [0; 16];
-        for (pair, (a, b)) in most.as_chunks_mut::<2>().0.iter_mut().zip(first.into_iter().zip(second)) {
-            *pair = [a.into(), b.into()];
+        for at in 0..I::BYTES / 16 {
+            for lane in 0..8 {
+                let found = &mut most[2 * lane + at * 32 / I::BYTES];
+                *found = u32::from(u16::from_ne_bytes(lanes[8 * at + lane])).max(*found);
+            }
         }
-        match <&mut [u32; 16]>::try_from(&mut *found) {
-            Ok(all) => *all = core::array::from_fn(|i| all[i].max(most[i])),
-            Err(_) => found.iter_mut().zip(most).for_each(|(found, most)| *found = (*found).max(most)),
+        for (found, most) in found.iter_mut().zip(&most) {
+            *found = (*found).max(*most);
         }
     }
     found.len()

@@ -12,7 +12,7 @@ use super::front::{alone, check_data, data_bytes, filled, given, rows};
 use super::multiply::{Decided, Multiply};
 use super::rule::Dequantize;
 use super::scaling::Scaling;
-use super::shape::{Grid, code_bytes};
+use super::shape::{Grid, code_bytes, code_bytes_of};
 use crate::error::Side;
 use crate::formats::dtype::DType;
 use crate::formats::options::CastOptions;
@@ -168,8 +168,7 @@ impl Dequantizer {
     ///
     /// As [`Dequantizer::scale_shape`].
     pub fn code_bytes(&self, shape: &[usize]) -> Result<usize, Error> {
-        let grid = Grid::new(shape, &self.scaling)?;
-        code_bytes(&grid, &self.scaling, self.dequantize.from, self.options.src_packing)
+        code_bytes_of(shape, &self.scaling, self.dequantize.from, self.options.src_packing)
     }
 
     /// Casts elements of a shape. Zero points are as in [`Quantizer::quantize_given`](crate::scaled::Quantizer::quantize_given).

@@ -17,7 +17,7 @@ use super::rule::Quantize;
 #[cfg(isa = "vector")]
 use super::rule::significant;
 use super::scaling::{Scaling, TensorScale};
-use super::shape::{Grid, code_bytes};
+use super::shape::{Grid, code_bytes, code_bytes_of};
 #[cfg(isa = "vector")]
 use super::wide::Wide;
 #[cfg(isa = "vector")]
@@ -209,8 +209,7 @@ impl Quantizer {
     ///
     /// As [`Quantizer::scale_shape`].
     pub fn code_bytes(&self, shape: &[usize]) -> Result<usize, Error> {
-        let grid = Grid::new(shape, &self.scaling)?;
-        code_bytes(&grid, &self.scaling, self.quantize.to, self.options.dst_packing)
+        code_bytes_of(shape, &self.scaling, self.quantize.to, self.options.dst_packing)
     }
 
     /// Casts data, with scales that are found from them and written.

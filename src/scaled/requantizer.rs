@@ -17,7 +17,7 @@ use super::jobs::Registers;
 use super::multiply::{Decided, Multiply, product_bits};
 use super::rule::{Dequantize, Quantize};
 use super::scaling::{Scaling, TensorScale};
-use super::shape::{Grid, code_bytes};
+use super::shape::{Grid, code_bytes, code_bytes_of};
 #[cfg(isa = "vector")]
 use super::wide::Wide;
 use crate::error::Side;
@@ -248,8 +248,7 @@ impl Requantizer {
     ///
     /// As [`Requantizer::scale_shape`].
     pub fn code_bytes(&self, shape: &[usize]) -> Result<usize, Error> {
-        let grid = Grid::new(shape, &self.to)?;
-        code_bytes(&grid, &self.to, self.quantize.to, self.options.dst_packing)
+        code_bytes_of(shape, &self.to, self.quantize.to, self.options.dst_packing)
     }
 
     /// Casts elements of a shape, with scales that are found from their exact values. The zero points are those of the source.

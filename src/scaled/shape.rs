@@ -241,6 +241,17 @@ impl Places {
     }
 }
 
+/// [`code_bytes`] of a shape.
+#[inline(never)]
+pub(super) fn code_bytes_of(
+    shape: &[usize],
+    scaling: &Scaling,
+    dtype: DType,
+    packing: Packing,
+) -> Result<usize, Error> {
+    code_bytes(&Grid::new(shape, scaling)?, scaling, dtype, packing)
+}
+
 /// Bytes of the quantised elements. Each row may begin at a byte of its own.
 pub(super) fn code_bytes(
     grid: &Grid,
