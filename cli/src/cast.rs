@@ -14,7 +14,7 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use crate::args::{Cast, Rounding, ScaleOf, Switch};
-use crate::convert::{check_parent, is_interrupted, listen};
+use crate::convert::{check_parent, check_replaced, is_interrupted, listen};
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result, on};
 use crate::live::{remove_abandoned, temporary};
@@ -351,6 +351,7 @@ fn check_targets(args: &Cast, scale_to: &Path) -> Result<()> {
             return Err(Failure::refused(format!("{} is the source", path.display()))
                 .help("write elsewhere: the source is never changed"));
         }
+        check_replaced(path, "name a file, or - for standard output")?;
         if path.symlink_metadata().is_ok() && !args.force {
             return Err(Failure::refused(format!("{} exists", path.display())).help("--force replaces it"));
         }

@@ -424,6 +424,17 @@ pub(crate) fn check_parent(dst: &Path) -> Result<()> {
     })
 }
 
+/// Checks that a file may be replaced: a device, a pipe or a directory is none, whatever `--force` says.
+pub(crate) fn check_replaced(dst: &Path, instead: &str) -> Result<()> {
+    let Ok(found) = fs::symlink_metadata(dst) else { return Ok(()) };
+    let what = match found.file_type() {
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_file() || kind.is_symlink() => return Ok(()),
+        _ => "a device or a pipe",
+    };
+    Err(Failure::refused(format!("{} is {what}, and is not replaced by a file", dst.display())).help(instead))
+}
+
 /// Checks that DST may be written.
 fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
     let (src, dst) = (source::resolved(&args.src), source::resolved(&args.dst));
@@ -465,6 +476,9 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
             args.dst.display()
         ))
         .help("name a directory that is not there yet"));
+    }
+    if !it.is_dir {
+        check_replaced(&args.dst, "name a file: it is written under another name first, and read back")?;
     }
     let empty = it.is_dir && fs::read_dir(&args.dst).is_ok_and(|mut entries| entries.next().is_none());
     let is_begun = [STATES, RECORD].iter().any(|name| args.dst.join(name).exists());

@@ -130,6 +130,33 @@ fn destinations_that_cannot_be_are_refused_before_the_work() {
     says(&fails(dir.path(), "cast all.npz b.npy --from f32 --to bf16", 3), &["a .npz file", "as .npy files"]);
 }
 
+/// A file is renamed to its place, which would put it in the place of `/dev/null`, too.
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_not_replaced_by_one() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("a.safetensors"), &vec![("x".into(), Dtype::F32, vec![2], le(&[1.0, 2.0]))], None);
+    fs::write(dir.path().join("x.bin"), le(&[1.0])).unwrap();
+    fs::create_dir(dir.path().join("out")).unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let before = names(dir.path());
+    for (command, words) in [
+        (
+            "cast x.bin pipe --from f32 --to bf16",
+            &["pipe is a device or a pipe", "- for standard output"][..],
+        ),
+        ("cast x.bin pipe --from f32 --to bf16 --force", &["pipe is a device or a pipe"]),
+        ("convert a.safetensors pipe --to bf16 --force", &["pipe is a device or a pipe", "name a file"]),
+        ("cast x.bin out --from f32 --to bf16", &["out is a directory", "name a file"]),
+        ("cast x.bin out/ --from f32 --to bf16 --force", &["out/ is a directory", "name a file"]),
+    ] {
+        says(&fails(dir.path(), command, 3), words);
+        assert!(!pipe.is_file());
+        assert_eq!(names(dir.path()), before, "{command}");
+    }
+}
+
 #[test]
 fn patterns_that_fit_nothing_are_told() {
     let dir = tempfile::tempdir().unwrap();
