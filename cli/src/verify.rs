@@ -153,17 +153,33 @@ fn common(side: &Side, input: &Input, part: &Tile, dtype: DType, scratch: &mut S
     Ok(wide)
 }
 
-/// The first index at which values differ, and both values. NaNs are equal. If there are `limits`, zeros of both signs are, too; if not,
-/// all bits count.
-fn first_different<T: Real>(from: &[u8], to: &[u8], limits: bool) -> Option<(usize, f64, f64)> {
-    let pairs = T::read(from).zip(T::read(to)).map(|(x, y)| (x.into(), y.into()));
-    pairs.enumerate().map(|(i, (x, y))| (i, x, y)).find(|&(_, x, y): &(usize, f64, f64)| {
-        if x.is_nan() || y.is_nan() {
-            x.is_nan() != y.is_nan()
-        } else {
-            (x.is_infinite() || y.is_infinite() || !limits) && x.to_bits() != y.to_bits()
+/// Which elements differ, whatever the largest errors are.
+#[derive(Clone, Copy)]
+enum Unlike {
+    /// Those of other bits. (NaNs are equal.)
+    Bits,
+    /// Those of which one is NaN or Inf and the other is not, or is Inf of the other sign.
+    Strange,
+    /// These, and what was 0 and is not, which is off by more than any number of times its value.
+    Relative,
+}
+
+impl Unlike {
+    fn differ(self, x: f64, y: f64) -> bool {
+        match self {
+            _ if x.is_nan() || y.is_nan() => x.is_nan() != y.is_nan(),
+            Self::Bits => x.to_bits() != y.to_bits(),
+            _ if x.is_infinite() || y.is_infinite() => x != y,
+            Self::Strange => false,
+            Self::Relative => x == 0.0 && y != 0.0,
         }
-    })
+    }
+
+    /// The first index at which values differ, and both values.
+    fn first<T: Real>(self, from: &[u8], to: &[u8]) -> Option<(usize, f64, f64)> {
+        let pairs = T::read(from).zip(T::read(to)).map(|(x, y)| (x.into(), y.into()));
+        pairs.enumerate().map(|(i, (x, y))| (i, x, y)).find(|&(_, x, y)| self.differ(x, y))
+    }
 }
 
 /// Compares a tensor, and adds to sums of its own. None if it is the same, or within the limits.
@@ -202,8 +218,13 @@ fn compare(
     let whole = Matrices::of(&rows_of);
     let each = (SOME / whole.columns.max(1)).max(1).next_multiple_of(blocks);
     let mut loss = Loss::default();
-    let mut different = None;
-    let limits = args.has_limits();
+    let (mut different, mut strange) = (None, None);
+    // (NaN, Inf and zeros that are none any more have no part in the largest errors, and are named where there are any.)
+    let (unlike, odd) = match (args.has_limits(), args.limits.max_rel_error) {
+        (_, Some(_)) => (Unlike::Relative, Unlike::Relative),
+        (true, None) => (Unlike::Strange, Unlike::Strange),
+        (false, None) => (Unlike::Bits, Unlike::Strange),
+    };
     for matrix in 0..if whole.columns > 0 { whole.count } else { 0 } {
         let mut first = 0;
         while first < whole.rows {
@@ -211,16 +232,22 @@ fn compare(
             let from = common(a, &x, &part, dtype, scratch)?;
             let to = common(b, &y, &part, dtype, scratch)?;
             let at = (matrix * whole.rows + first) * whole.columns;
-            let unequal = if dtype == DType::F64 {
+            let find = |unlike: Unlike| match dtype {
+                DType::F64 => unlike.first::<f64>(&from, &to),
+                _ => unlike.first::<f32>(&from, &to),
+            };
+            if dtype == DType::F64 {
                 loss.add::<f64>(at, &from, &to);
                 squares.add::<f64>(&from, &to);
-                first_different::<f64>(&from, &to, limits)
             } else {
                 loss.add::<f32>(at, &from, &to);
                 squares.add::<f32>(&from, &to);
-                first_different::<f32>(&from, &to, limits)
-            };
-            different = different.or(unequal.map(|(i, x, y)| (at + i as u64, x, y)));
+            }
+            let there = |(i, x, y): (usize, f64, f64)| (at + i as u64, x, y);
+            if let Some(unequal) = find(unlike) {
+                different = different.or(Some(there(unequal)));
+                strange = strange.or_else(|| find(odd).map(there));
+            }
             first += part.count;
         }
     }
@@ -230,12 +257,24 @@ fn compare(
     if different.is_none() && !beyond {
         return Ok(None);
     }
-    // (The largest error, if there is one: there is none between zeros of different signs, or with NaN or Inf.)
-    let (at, note) = match different {
-        Some((at, x, y)) if loss.max_abs == 0.0 => (at, Some(format!("{x} and {y}"))),
-        _ => (loss.at, None),
+    // (The largest error, if there is one: there is none between zeros of different signs.)
+    let (at, note) = match strange.or(different.filter(|_| loss.max_abs == 0.0)) {
+        Some((at, x, y)) => (at, Some(format!("{} and {}", short(x), short(y)))),
+        None => (loss.at, None),
     };
     Ok(Some(Differs { loss, rms: squares.rms(), ..Differs::new(name, place(at, shape), note) }))
+}
+
+/// A number as text: that of a float32 if it is one, and without the digits of 1e30.
+fn short(x: f64) -> String {
+    let is_plain = x == 0.0 || !x.is_finite() || (1e-4..1e7).contains(&x.abs());
+    let narrow = x as f32;
+    match (f64::from(narrow) == x, is_plain) {
+        (true, true) => narrow.to_string(),
+        (true, false) => format!("{narrow:e}"),
+        (false, true) => x.to_string(),
+        (false, false) => format!("{x:e}"),
+    }
 }
 
 /// A little-endian integer as text.

@@ -537,6 +537,39 @@ fn verify_says_how_far_a_tensor_is_off_as_a_whole() {
     assert_eq!(text, "2 tensors compared as float32: all are within the limits\n");
 }
 
+/// What became NaN or Inf, and what was 0 and is not, is off by more than any number of times its value, and is named.
+#[test]
+fn verify_names_what_no_limit_allows_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = |name: &str, values: [f32; 4]| {
+        let tensors: Tensors = vec![("x".into(), Dtype::F32, vec![4], le(&values))];
+        write(&dir.path().join(name), &tensors, None);
+    };
+    to("a.safetensors", [1.0, 0.0, 2.0, -0.0]);
+    let said = |options: &str| {
+        let out = line(dir.path(), &format!("verify a.safetensors b.safetensors {options}"));
+        (out.status.code(), String::from_utf8(out.stdout).unwrap())
+    };
+    for (values, options, start) in [
+        ([1.001, 1e30, 2.0, 0.0], "--max-rel-error 0.01", "x: 0 and 1e30, at [1]"),
+        ([1.001, 0.0, 2.0, 1e-30], "--max-rel-error 0.01", "x: -0 and 1e-30, at [3]"),
+        ([1.001, 0.0, f32::NAN, 0.0], "--max-rel-error 0.01", "x: 2 and NaN, at [2]"),
+        ([1.001, 0.0, f32::INFINITY, 0.0], "--max-abs-error 0.01", "x: 2 and inf, at [2]"),
+        ([1.001, 0.0, f32::NAN, 0.0], "--max-rms-error 0.01", "x: 2 and NaN, at [2]"),
+        ([1.001, 0.0, f32::NAN, 0.0], "", "x: 2 and NaN, at [2]"),
+        ([1.001, 0.5, 2.0, 0.0], "", "x: 5.000e-1, relative"),
+    ] {
+        to("b.safetensors", values);
+        let (code, text) = said(options);
+        assert!(code == Some(1) && text.starts_with(start), "{values:?}: {text}");
+    }
+    // A small number is near enough to 0 where errors are limited, and zeros are equal.
+    to("b.safetensors", [1.0, 0.001, 2.0, 0.0]);
+    assert_eq!(said("--max-abs-error 0.01").0, Some(0));
+    to("b.safetensors", [1.001, -0.0, 2.0, 0.0]);
+    assert_eq!(said("--max-rel-error 0.01").0, Some(0));
+}
+
 #[test]
 fn each_side_of_a_comparison_can_be_told_its_layout() {
     let dir = tempfile::tempdir().unwrap();
