@@ -263,7 +263,8 @@ impl Checkpoint {
 
     /// Opens the files that an index names, and compares it with their headers.
     fn indexed(&mut self, index_name: &str, bytes: &[u8], there: Vec<String>) -> Result<()> {
-        let bad = |what: String| Failure::refused(format!("{index_name}: {what}"));
+        let place = self.root.join(index_name);
+        let bad = |what: String| Failure::refused(format!("{}: {what}", place.display()));
         let text = std::str::from_utf8(bytes).map_err(|error| bad(error.to_string()))?;
         #[derive(serde::Deserialize)]
         struct Raw<'a> {
@@ -341,7 +342,8 @@ impl Checkpoint {
             };
             if let Some(old) = self.tensors.insert(tensor.clone(), new.into()) {
                 let other = &self.shards[old.shard].name;
-                return Err(Failure::refused(format!("it lies twice: in {other} and in {name}"))
+                let root = self.root.display();
+                return Err(Failure::refused(format!("{root}: it lies twice: in {other} and in {name}"))
                     .tensor(&tensor)
                     .help("move one of the files away"));
             }

@@ -35,15 +35,27 @@ impl Side {
     fn open(path: &std::path::Path, from: &str, option: &str) -> Result<Self> {
         let twice = |name: &str, other: Option<(Input, Vec<usize>)>| match other {
             None => Ok(()),
-            Some(_) => Err(Failure::refused("it is there twice, as codes and as values")
-                .tensor(name)
-                .of_side(option)),
+            Some(_) => Err(Failure::refused(format!(
+                "{}: it is there twice, as codes and as values",
+                path.display()
+            ))
+            .tensor(name)
+            .of_side(option)),
         };
         let from = from_option(from)?;
         let it = Checkpoint::open(path)?;
         let found = layout::recognise(&it, from);
-        if let Some(problem) = found.problems.into_iter().next() {
+        if let Some(mut problem) = found.problems.into_iter().next() {
+            problem.message = format!("{}: {}", path.display(), problem.message);
             return Err(problem.of_side(option));
+        }
+        // (A conversion leaves them out, too, and says so. They may have been what a user wants to compare.)
+        for name in it.skipped.iter().filter(|name| name.ends_with(".safetensors")) {
+            let file = path.join(name);
+            out::note(format_args!(
+                "warning: not compared, as no index names it: {}",
+                out::plain(&file.display().to_string())
+            ));
         }
         let (mut tensors, mut activations) = (BTreeMap::new(), BTreeMap::new());
         for tensor in it.tensors.values() {

@@ -2310,7 +2310,7 @@ fn twins_are_not_compared() {
     ];
     write(&dir.path().join("a.safetensors"), &tensors, None);
     let error = fails(dir.path(), "verify a.safetensors a.safetensors", 3);
-    assert!(error.contains("l.weight: it is there twice, as codes and as values"), "{error}");
+    assert!(error.contains("l.weight: a.safetensors: it is there twice, as codes and as values"), "{error}");
 }
 
 /// Scales of activations, as transformers' own float8 has them, and of caches are no weights.

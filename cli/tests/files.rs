@@ -570,6 +570,35 @@ fn verify_names_what_no_limit_allows_for() {
     assert_eq!(said("--max-rel-error 0.01").0, Some(0));
 }
 
+/// An error says on which side it is, and a file that was not compared is named.
+#[test]
+fn verify_says_of_which_side_it_speaks() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let tensors: Tensors = vec![("x".into(), Dtype::F32, vec![2], le(&[1.0, 2.0]))];
+    for side in ["a", "b"] {
+        fs::create_dir(at(side)).unwrap();
+        write(&at(side).join("model.safetensors"), &tensors, None);
+        let index = json!({ "weight_map": { "x": "model.safetensors" } }).to_string();
+        fs::write(at(side).join("model.safetensors.index.json"), index).unwrap();
+    }
+    write(&at("b/extra.safetensors"), &vec![("y".into(), Dtype::F32, vec![2], le(&[1.0, 2.0]))], None);
+    let out = line(dir.path(), "verify a b");
+    let text = String::from_utf8(out.stderr).unwrap();
+    assert!(
+        out.status.success() && text.contains("not compared") && text.contains("extra.safetensors"),
+        "{text}"
+    );
+    fs::remove_file(at("b/model.safetensors")).unwrap();
+    let place = Path::new("b").join("model.safetensors.index.json").display().to_string();
+    assert!(fails(dir.path(), "verify a b", 3).contains(&place));
+    // Codes without their scale.
+    let tensors: Tensors = vec![("x.weight_scale".into(), Dtype::F32, vec![1], le(&[1.0]))];
+    write(&at("c.safetensors"), &tensors, None);
+    let error = fails(dir.path(), "verify a c.safetensors", 3);
+    assert!(error.contains("c.safetensors: "), "{error}");
+}
+
 #[test]
 fn each_side_of_a_comparison_can_be_told_its_layout() {
     let dir = tempfile::tempdir().unwrap();
