@@ -1145,16 +1145,27 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
 
 /// Fails, with exit code 1, if more was lost than the options allow. The result is kept.
 fn limits(args: &Convert, losses: &Losses) -> Result<()> {
+    type Of = fn(&Worst) -> f64;
     let all = losses.all();
-    let worst = losses.worst.first().map(|worst| &worst.name[..]);
     let mut passed = Vec::new();
-    for (what, found, limit) in [
-        ("an absolute", all.max_abs, args.limits.max_abs_error),
-        ("a relative", all.max_rel, args.limits.max_rel_error),
-    ] {
+    // The tensors in which the limits were passed, as far as they are known.
+    let mut names = BTreeSet::new();
+    let errors: [(_, _, _, Of); 2] = [
+        ("an absolute", all.max_abs, args.limits.max_abs_error, |worst| worst.max_abs_error),
+        ("a relative", all.max_rel, args.limits.max_rel_error, |worst| worst.max_rel_error),
+    ];
+    for (what, found, limit, of) in errors {
         if let Some(limit) = limit.filter(|&limit| found > limit) {
+            let worst = losses.worst.iter().find(|&worst| of(worst) == found);
+            names.insert(worst.map(|worst| &worst.name[..]));
             passed.push(format!("{what} error of {found:.3e}, where {limit:.3e} is allowed"));
         }
+    }
+    let strange = if args.limits.are_there() { all.strange } else { 0 };
+    if strange > 0 {
+        names.insert(None);
+        let n = count(strange, "element");
+        passed.push(format!("{n} that became NaN or Inf, or was that and became a number"));
     }
     for what in &args.fail_on {
         let (n, name) = match what {
@@ -1163,16 +1174,20 @@ fn limits(args: &Convert, losses: &Losses) -> Result<()> {
             FailOn::Saturated => (all.saturated, "saturated elements"),
         };
         if n > 0 {
+            names.insert(None);
             passed.push(format!("{} {name}", number(n)));
         }
     }
     if passed.is_empty() {
         return Ok(());
     }
-    let failure = Failure::new(Kind::Limit, format!("beyond the limit: {}", passed.join(", ")))
-        .help("the result stands");
-    Err(match worst {
-        Some(name) => failure.tensor(name),
-        None => failure,
+    let help = match names.contains(&None) {
+        true => "the result stands; `lanecast inspect --stats` has the range, NaN and Inf of each tensor",
+        false => "the result stands",
+    };
+    let failure = Failure::new(Kind::Limit, format!("beyond the limit: {}", passed.join(", "))).help(help);
+    Err(match names.first() {
+        Some(Some(name)) if names.len() == 1 => failure.tensor(name),
+        _ => failure,
     })
 }

@@ -18,6 +18,14 @@ pub(crate) struct Loss {
     pub(crate) saturated: u64,
     pub(crate) nan: u64,
     pub(crate) inf: u64,
+    /// Elements that became NaN or Inf, or a number of these: no limit allows for that error.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) strange: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// The dtypes in which errors are computed: float32 and float64.
@@ -206,6 +214,7 @@ impl Loss {
                 let (x, y): (f64, f64) = (x.into(), y.into());
                 self.nan += u64::from(y.is_nan());
                 self.inf += u64::from(y.is_infinite());
+                self.strange += u64::from(x.is_nan() != y.is_nan() || x.is_infinite() != y.is_infinite());
                 self.saturated +=
                     u64::from(y.is_infinite() && x.is_finite() || x.is_infinite() && y.is_finite());
             }
@@ -251,6 +260,7 @@ impl Loss {
         self.saturated += other.saturated;
         self.nan += other.nan;
         self.inf += other.inf;
+        self.strange += other.strange;
     }
 }
 
@@ -416,7 +426,7 @@ mod tests {
         let bytes = |values: &[f64]| values.iter().flat_map(|&x| bytes(x)).collect::<Vec<u8>>();
         let mut whole = Loss::default();
         whole.add::<T>(0, &bytes(&from), &bytes(&to));
-        assert_eq!((whole.nan, whole.inf, whole.saturated), (1, 1, 1));
+        assert_eq!((whole.nan, whole.inf, whole.saturated, whole.strange), (1, 1, 1, 2));
         for cut in [1, 7, 500, 4096, 5000, 9999] {
             let (mut a, mut b) = (Loss::default(), Loss::default());
             b.add::<T>(cut as u64, &bytes(&from[cut..]), &bytes(&to[cut..]));

@@ -157,6 +157,50 @@ fn what_is_no_file_is_not_replaced_by_one() {
     }
 }
 
+/// The tensor of the limit that was passed is named, or none.
+#[test]
+fn limits_name_the_tensor_that_is_beyond() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = vec![
+        ("rel.weight".into(), Dtype::F32, vec![2], le(&[1e-6, 1.0])),
+        ("abs.weight".into(), Dtype::F32, vec![2], le(&[1000.4, 1.0])),
+        ("nan.weight".into(), Dtype::F32, vec![2], le(&[f32::NAN, 1.0])),
+    ];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    let to_f16 = "convert a.safetensors b.safetensors --to f16 --force";
+    for (limit, name) in [
+        ("--max-rel-error 0.001", "rel.weight: beyond"),
+        ("--max-abs-error 0.01", "abs.weight: beyond"),
+        ("--max-rel-error 0.001 --max-abs-error 0.01", "error: beyond"),
+        ("--fail-on nan", "error: beyond"),
+        ("--fail-on nan --max-rel-error 0.001", "error: beyond"),
+    ] {
+        says(&fails(dir.path(), &format!("{to_f16} {limit}"), 1), &[name]);
+    }
+    says(&fails(dir.path(), &format!("{to_f16} --fail-on nan"), 1), &["inspect --stats"]);
+    // NaN that was NaN is no error.
+    ok(dir.path(), &format!("{to_f16} --max-rel-error 0.1 --quiet"));
+}
+
+/// An element that became Inf, or was it, is off by more than every limit.
+#[test]
+fn no_limit_allows_for_infinity() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = |values: &[f32], to: &str| {
+        let tensors = vec![("x".into(), Dtype::F32, vec![values.len()], le(values))];
+        write(&dir.path().join("a.safetensors"), &tensors, None);
+        format!("convert a.safetensors b.safetensors --to {to} --force")
+    };
+    for (values, dtype) in [([1.0, 1e30], "f16"), ([1.0, f32::INFINITY], "e4m3")] {
+        let command = to(&values, dtype);
+        ok(dir.path(), &command);
+        for limit in ["--max-abs-error 1e9", "--max-rel-error 0.1"] {
+            says(&fails(dir.path(), &format!("{command} {limit}"), 1), &["1 element that became NaN or Inf"]);
+        }
+    }
+    ok(dir.path(), &format!("{} --max-rel-error 0.1", to(&[1.0, f32::INFINITY, f32::NAN], "f16")));
+}
+
 #[test]
 fn patterns_that_fit_nothing_are_told() {
     let dir = tempfile::tempdir().unwrap();
