@@ -497,7 +497,7 @@ fn codes_without_scales(it: &Checkpoint, tensor: &Tensor, scaled: bool) -> Optio
         return None;
     }
     let codes = format!("codes, {} {:?}", tensor.dtype, tensor.shape);
-    let copy = format!("--copy '{}' to leave the codes as they are", tensor.name);
+    let copy = format!("--copy '{}' to leave the codes as they are", globset::escape(&tensor.name));
     let is_of_codes = |rest: &str| ["scale", "absmax", "quant_state"].iter().any(|part| rest.contains(part));
     let from = (Bound::Excluded(&tensor.name[..]), Bound::Unbounded);
     let beside = it.tensors.range::<str, _>(from).map(|(name, _)| name);
@@ -644,7 +644,7 @@ fn blocks(it: &Checkpoint, tensor: &Tensor, base: &str) -> Result<Option<Weight>
     }
     if tensor.dtype == Dtype::U8 && tensor.shape.len() >= 3 {
         let what = format!("blocks, {} {:?}, without {base}_scales", tensor.dtype, tensor.shape);
-        let option = format!("--copy '{}'", tensor.name);
+        let option = format!("--copy '{}'", globset::escape(&tensor.name));
         return Err(Failure::refused(what).help("fetch the scales").option(option));
     }
     Ok(None)
@@ -1170,7 +1170,9 @@ fn packed_shape(it: &Checkpoint, codes: &Tensor) -> Result<(Vec<usize>, DType)> 
     let name = format!("{}weight_shape", split(&codes.name).0);
     let Some(of) = it.get(&name) else {
         let what = format!("packed codes, {} {:?}, without {name}", codes.dtype, codes.shape);
-        return Err(Failure::refused(what).help("fetch it").option(format!("--copy '{}'", codes.name)));
+        return Err(Failure::refused(what)
+            .help("fetch it")
+            .option(format!("--copy '{}'", globset::escape(&codes.name))));
     };
     let bytes = it.small(of)?;
     let shape: Option<Vec<usize>> = match of.dtype {

@@ -489,12 +489,16 @@ fn check_groups(
             "{shape:?}: {columns} columns are no multiple of {group}, the group of {}",
             layout.name()
         );
-        return Err(Failure::refused(what).tensor(name).help(format!("--keep '{}'", in_every_layer(name))));
+        return Err(Failure::refused(what)
+            .tensor(name)
+            .help(format!("--keep '{}'", in_every_layer(&globset::escape(name)))));
     }
     if let Some(group) = groups.filter(|&group| block_rows > 1 && !rows.is_multiple_of(group)) {
         let what =
             format!("{shape:?}: {rows} rows are no multiple of {group}, as {} has them", layout.name());
-        return Err(Failure::refused(what).tensor(name).help(format!("--keep '{}'", in_every_layer(name))));
+        return Err(Failure::refused(what)
+            .tensor(name)
+            .help(format!("--keep '{}'", in_every_layer(&globset::escape(name)))));
     }
     Ok(())
 }
@@ -662,7 +666,7 @@ impl Planner<'_> {
             Some(module) => Ok(format!("{module}{last}")),
             None => Err(Failure::refused(format!("{} needs a name that ends in weight", layout.name()))
                 .tensor(name)
-                .help(format!("--keep '{}'", in_every_layer(name)))),
+                .help(format!("--keep '{}'", in_every_layer(&globset::escape(name))))),
         };
         let scale_shape = scale_shape(layout, &scaling, name, &shape)?;
         let scale_file = match scale {
@@ -881,7 +885,10 @@ impl Plan {
         let help = match lone.output {
             Output::Cast(_) => format!("--to bf16, or leave out what keeps others of {}", self.from),
             _ if dtypes::is_float(lone.outs[0].dtype) => "--high bf16 makes bfloat16 of it".to_owned(),
-            _ => format!("--drop '{0}', or --copy '{0}' if its reader knows what it is", lone.name),
+            _ => {
+                let pattern = globset::escape(&lone.name);
+                format!("--drop '{pattern}', or --copy '{pattern}' if its reader knows what it is")
+            }
         };
         let what = format!("{dtype} without a scale beside {beside}: a scale would be missed");
         Err(Failure::usage(what).tensor(&lone.name).help(help))

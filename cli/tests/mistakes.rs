@@ -157,6 +157,23 @@ fn what_is_no_file_is_not_replaced_by_one() {
     }
 }
 
+/// What an error advises is a pattern that fits the name, brackets and stars in it.
+#[test]
+fn a_pattern_that_is_advised_fits() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensor = |name: &str, n: usize| (name.to_owned(), Dtype::F32, vec![32, n], le(&vec![0.5; 32 * n]));
+    let tensors = vec![tensor("blocks[0].a.weight", 5), tensor("*b?.weight", 5), tensor("c.weight", 32)];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    let mut command = "convert a.safetensors b.safetensors --to mxfp8".to_owned();
+    for _ in 0..2 {
+        let error = fails(dir.path(), &command, 3);
+        let (_, pattern) = error.split_once("--keep ").unwrap();
+        command += &format!(" --keep {}", pattern.trim());
+    }
+    let out = line(dir.path(), &command);
+    assert!(out.status.success() && out.stderr.is_empty(), "{command}: {out:?}");
+}
+
 /// The tensor of the limit that was passed is named, or none.
 #[test]
 fn limits_name_the_tensor_that_is_beyond() {
