@@ -652,7 +652,7 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path, is_rank: bool) -> Result<()> 
 
 /// How many bytes all buffers may take together.
 fn budget(args: &Convert) -> Result<u64> {
-    let memory = out::parse_size(&args.memory)?;
+    let memory = out::parse_size("--memory", &args.memory)?;
     if memory < LEAST_MEMORY {
         let what = format!("--memory {}: {} is too little", args.memory, count(memory, "byte"));
         return Err(Failure::usage(what).help("1M or more; 2G, for example, are 2 GiB"));

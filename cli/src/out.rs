@@ -81,16 +81,17 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// Parses a size such as `256M`, `5G` or `1000`. Units are powers of 1024.
-pub(crate) fn parse_size(text: &str) -> Result<u64> {
-    let bad = || Failure::usage(format!("'{text}' is no size")).help("256M, 5G, 1000000");
-    let digits = text.trim_end_matches(['k', 'K', 'M', 'G', 'T', 'i', 'B']);
-    let factor: u64 = match text[digits.len()..].trim_end_matches('B').trim_end_matches('i') {
+/// Parses a size such as `256M`, `5G` or `1000`, which an option has. Units are powers of 1024.
+pub(crate) fn parse_size(option: &str, text: &str) -> Result<u64> {
+    let bad = || Failure::usage(format!("{option} {text}: that is no size")).help("256M, 5G, 1000000");
+    let lower = text.to_lowercase();
+    let digits = lower.trim_end_matches(['k', 'm', 'g', 't', 'i', 'b']);
+    let factor: u64 = match lower[digits.len()..].trim_end_matches('b').trim_end_matches('i') {
         "" => 1,
-        "k" | "K" => 1 << 10,
-        "M" => 1 << 20,
-        "G" => 1 << 30,
-        "T" => 1 << 40,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1 << 30,
+        "t" => 1 << 40,
         _ => return Err(bad()),
     };
     let n: f64 = digits.parse().map_err(|_| bad())?;

@@ -803,7 +803,8 @@ impl Plan {
         if chosen == 0 && !args.only.is_empty() {
             return Err(plan.none_becomes(&args.to, "all floats"));
         }
-        let shard_size = args.shard_size.as_deref().map(parse_size).transpose()?;
+        let shard_size =
+            args.shard_size.as_deref().map(|size| parse_size("--shard-size", size)).transpose()?;
         if shard_size.is_some() && !it.is_dir {
             return Err(Failure::usage("--shard-size: SRC is one file").help("it divides directories"));
         }

@@ -157,6 +157,22 @@ fn what_is_no_file_is_not_replaced_by_one() {
     }
 }
 
+/// Sizes as others write them, and the option that has none.
+#[test]
+fn sizes_have_units_of_either_case() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    for (i, size) in ["64m", "64mb", "0.25g", "1Gi", "2GiB", "65536k"].iter().enumerate() {
+        ok(dir.path(), &format!("convert src dst{i} --to bf16 --memory {size} --quiet"));
+    }
+    for option in ["--memory", "--shard-size"] {
+        for size in ["5x", "many", "0", "nan"] {
+            let error = fails(dir.path(), &format!("convert src dst --to bf16 {option} {size}"), 2);
+            says(&error, &[option, size, "is no size", "256M"]);
+        }
+    }
+}
+
 /// What an error advises is a pattern that fits the name, brackets and stars in it.
 #[test]
 fn a_pattern_that_is_advised_fits() {
