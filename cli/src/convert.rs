@@ -1114,7 +1114,10 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
     if args.quiet {
         return Ok(());
     }
-    let titles = ["dtype", "tensors", "in", "out", "max abs err", "max rel err", "saturated", "NaN", "Inf"];
+    let titles = ["dtype", "tensors", "in", "out", "max abs", "max rel", "saturated", "NaN", "Inf"];
+    // (Where there are none at all, these have no column, for a terminal of 80.)
+    let [nan, inf] = [losses.all().nan, losses.all().inf];
+    let if_any = |all: u64, n: u64| if all == 0 { String::new() } else { number(n) };
     let mut rows = vec![titles.map(str::to_owned)];
     for (what, sum) in &losses.sums {
         let loss = &sum.loss;
@@ -1126,8 +1129,8 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
             format!("{:.1e}", loss.max_abs),
             format!("{:.1e}", loss.max_rel),
             number(loss.saturated),
-            number(loss.nan),
-            number(loss.inf),
+            if_any(nan, loss.nan),
+            if_any(inf, loss.inf),
         ]);
     }
     if rows.len() > 1 {

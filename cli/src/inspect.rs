@@ -219,6 +219,7 @@ fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all
         found.because
     ))?;
     let mut rows = vec![["tensor", "dtype", "shape", "role", "of", "file"].map(str::to_owned)];
+    let is_one = it.shards.len() == 1;
     for tensor in it.tensors.values() {
         let (role, of) = &found.roles[&tensor.name];
         rows.push([
@@ -227,7 +228,7 @@ fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all
             format!("{:?}", tensor.shape),
             role.name().to_owned(),
             out::plain(of.as_deref().unwrap_or("")),
-            it.shards[tensor.shard].name.clone(),
+            if is_one { String::new() } else { out::plain(&it.shards[tensor.shard].name) },
         ]);
     }
     out::table(rows)?;

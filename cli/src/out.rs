@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use tabled::builder::Builder;
-use tabled::settings::Style;
+use tabled::settings::{Padding, Style};
 
 use crate::error::{Failure, Result};
 
@@ -36,14 +36,17 @@ pub(crate) fn whole(bytes: &[u8]) -> Result<()> {
     printed(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
-/// Prints a table without lines, whose first row is its head.
+/// Prints a table without lines, whose first row is its head. Columns that have nothing below it are left out.
 pub(crate) fn table<const N: usize>(rows: Vec<[String; N]>) -> Result<()> {
+    let is_wanted: [bool; N] =
+        std::array::from_fn(|i| rows.len() == 1 || rows[1..].iter().any(|row| !row[i].is_empty()));
     let mut builder = Builder::default();
     for row in rows {
-        builder.push_record(row);
+        builder.push_record(row.into_iter().zip(is_wanted).filter_map(|(cell, is)| is.then_some(cell)));
     }
     let mut table = builder.build();
-    table.with(Style::blank());
+    // (With a border of one space between columns.)
+    table.with(Style::blank()).with(Padding::new(0, 1, 0, 0));
     let text = table.to_string();
     for row in text.lines() {
         line(format_args!("{}", row.trim_end()))?;

@@ -234,6 +234,30 @@ fn no_limit_allows_for_infinity() {
     ok(dir.path(), &format!("{} --max-rel-error 0.1", to(&[1.0, f32::INFINITY, f32::NAN], "f16")));
 }
 
+/// Tables fit a terminal of 80 columns: those of reports with their usual names, and none has a column of nothing.
+#[test]
+fn tables_are_narrow() {
+    let dir = tempfile::tempdir().unwrap();
+    let values = le(&Random(3).floats(128 * 128));
+    let name = "model.layers.10.post_attention_layernorm.weight";
+    let tensors = vec![
+        ("model.layers.10.mlp.down_proj.weight".into(), Dtype::F32, vec![128, 128], values.clone()),
+        (name.into(), Dtype::F32, vec![128 * 128], values),
+    ];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    for command in [
+        "convert a.safetensors b.safetensors --to modelopt-nvfp4",
+        "convert a.safetensors c.safetensors --to modelopt-nvfp4 --fail-on nan",
+        "convert a.safetensors c.safetensors --to bf16 --dry-run",
+        "inspect a.safetensors",
+    ] {
+        let text = String::from_utf8(line(dir.path(), command).stdout).unwrap();
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{command}: {line}");
+        }
+    }
+}
+
 #[test]
 fn patterns_that_fit_nothing_are_told() {
     let dir = tempfile::tempdir().unwrap();
