@@ -99,6 +99,11 @@ const SHORT: [(&str, DType); 13] = [
     ("i64", DType::I64),
 ];
 
+/// The shortest name of a dtype.
+pub(crate) fn short(dtype: DType) -> &'static str {
+    SHORT.iter().find(|(_, other)| *other == dtype).map_or(dtype.name(), |(short, _)| short)
+}
+
 /// The dtype of a name on the command line: one of [`SHORT`], of the library, or of other programs (`fp16`, `fp8_e4m3fn`,
 /// safetensors' `F8_E4M3`), in any case.
 pub(crate) fn named(name: &str) -> Option<DType> {

@@ -760,7 +760,8 @@ impl Plan {
         };
         let mut plan = Self {
             from: found.label.clone(),
-            to: args.to.clone(),
+            // (By one name, whatever it was called: a run goes on under another.)
+            to: layout.map(Layout::name).or(plain.map(dtypes::short)).unwrap_or(&args.to).to_owned(),
             jobs: Vec::with_capacity(it.tensors.len()),
             shards: Vec::new(),
             groups: 0,

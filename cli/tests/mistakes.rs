@@ -157,6 +157,18 @@ fn what_is_no_file_is_not_replaced_by_one() {
     }
 }
 
+/// In upper case, too, and by its longer name, it is the same conversion: a run goes on.
+#[test]
+fn a_layout_has_one_name() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 2, true);
+    for (first, second) in [("bf16", "bfloat16"), ("BF16", "bf16"), ("e4m3", "F8_E4M3")] {
+        ok(dir.path(), &format!("convert src {first} --to {first} --quiet"));
+        let report = ok(dir.path(), &format!("convert src {first} --to {second} --resume --json"));
+        assert_eq!(report["to"], first.to_lowercase());
+    }
+}
+
 /// Sizes as others write them, and the option that has none.
 #[test]
 fn sizes_have_units_of_either_case() {
