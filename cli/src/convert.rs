@@ -757,6 +757,10 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         return Err(Failure::usage("--rank counts from 0, and is less than --of"));
     }
     let memory = budget(args)?;
+    if [&args.src, &args.dst].iter().any(|path| path.as_os_str() == "-") {
+        return Err(Failure::usage("- is no pipe here: checkpoints are read and written at several places")
+            .help("name a file or a directory; one that is called so is ./-"));
+    }
     let it = Checkpoint::open(&args.src)?;
     if args.rank.is_some() && !it.is_dir {
         return Err(Failure::usage("--rank: SRC is one file").help("ranks share the files of a directory"));

@@ -157,6 +157,18 @@ fn what_is_no_file_is_not_replaced_by_one() {
     }
 }
 
+/// `-` is a pipe in `cast` alone. A file of that name is hard to get rid of.
+#[test]
+fn checkpoints_do_not_go_through_pipes() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    for command in ["convert src - --to bf16", "convert - dst --to bf16"] {
+        says(&fails(dir.path(), command, 2), &["- is no pipe here", "./-"]);
+    }
+    ok(dir.path(), "convert src ./- --to bf16 --quiet");
+    assert_eq!(names(dir.path()), ["-", "src"]);
+}
+
 /// In upper case, too, and by its longer name, it is the same conversion: a run goes on.
 #[test]
 fn a_layout_has_one_name() {
