@@ -17,6 +17,7 @@ use crate::args::{Cast, Rounding, ScaleOf, Switch};
 use crate::convert::{check_parent, check_replaced, is_interrupted, listen};
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result, on};
+use crate::layout::Layout;
 use crate::live::{remove_abandoned, temporary};
 use crate::out::{self, bytes, count};
 use crate::source::{self, Source, file_name};
@@ -107,13 +108,12 @@ fn npy(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numb
     let order = if text.endianness() == npyz::Endianness::Big { ByteOrder::Big } else { ByteOrder::Little };
     let shape = header.shape().to_vec();
     let elements = shape.iter().try_fold(1u64, |n, &length| n.checked_mul(length));
-    let needed =
-        elements.and_then(|n| n.checked_mul(dtype.itemsize() as u64)).and_then(|n| n.checked_add(offset));
-    if needed != Some(source.len()) {
-        return Err(bad(format!(
-            "{shape:?} of {dtype} do not take the {} bytes that there are",
-            source.len() - offset
-        )));
+    let needed = elements.and_then(|n| n.checked_mul(dtype.itemsize() as u64));
+    let there = source.len() - offset;
+    if needed != Some(there) {
+        let needed = needed.map_or("more".to_owned(), |n| n.to_string());
+        return Err(bad(format!("{shape:?} of {dtype} takes {needed} bytes; {there} are there"))
+            .help("write or fetch the file again: it was cut off, or is longer than its array"));
     }
     let fortran = header.order() == Order::Fortran;
     let (source, packing) = (Some(source), Packing::OnePerByte);
@@ -610,7 +610,10 @@ fn parent(path: &Path) -> &Path {
 }
 
 pub(crate) fn run(args: &Cast) -> Result<()> {
-    let to = dtypes::parse(&args.to, &[])?;
+    let to = dtypes::parse(&args.to, &[]).map_err(|error| match Layout::named(&args.to) {
+        Some(_) => error.help("that is a layout: `lanecast convert` writes it, of safetensors files"),
+        None => error,
+    })?;
     let scale_to = scale_path(&args.dst);
     let from = open(args)?;
     check_targets(args, &scale_to)?;

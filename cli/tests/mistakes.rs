@@ -282,6 +282,19 @@ fn tables_are_narrow() {
     }
 }
 
+/// Layouts are of `convert`, and an array that was cut off says how much of it there is.
+#[test]
+fn casts_say_what_is_not_theirs() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("x.bin"), le(&[1.0])).unwrap();
+    let error = fails(dir.path(), "cast x.bin y.bin --from f32 --to fp8-block", 2);
+    says(&error, &["no dtype is called 'fp8-block'", "that is a layout", "lanecast convert"]);
+    ok(dir.path(), "cast x.bin x.npy --from f32 --to f32 --quiet");
+    let whole = fs::read(dir.path().join("x.npy")).unwrap();
+    fs::write(dir.path().join("x.npy"), &whole[..whole.len() - 1]).unwrap();
+    says(&fails(dir.path(), "cast x.npy y.npy --to f16", 3), &["takes 4 bytes; 3 are there", "cut off"]);
+}
+
 #[test]
 fn patterns_that_fit_nothing_are_told() {
     let dir = tempfile::tempdir().unwrap();
