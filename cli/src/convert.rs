@@ -464,7 +464,9 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
         }
         check_parent(&args.dst)?;
     }
-    let Ok(metadata) = fs::symlink_metadata(&args.dst) else { return Ok(()) };
+    // (Without a `/` at the end, by which a link is followed.)
+    let dst: PathBuf = args.dst.components().collect();
+    let Ok(metadata) = fs::symlink_metadata(dst) else { return Ok(()) };
     if metadata.is_symlink() {
         return Err(Failure::refused(format!("{} is a link", args.dst.display()))
             .help("nothing is written through links"));

@@ -634,6 +634,9 @@ fn destinations_are_not_overwritten() {
     {
         std::os::unix::fs::symlink("elsewhere", dir.path().join("link")).unwrap();
         assert!(fails(dir.path(), "convert src link --to f16", 3).contains("link"));
+        fs::create_dir(dir.path().join("elsewhere")).unwrap();
+        assert!(fails(dir.path(), "convert src link/ --to f16 --force", 3).contains("is a link"));
+        assert!(listing(&dir.path().join("elsewhere")).is_empty());
     }
     let before = listing(dir.path()).len();
     ok(dir.path(), "convert src dry --to fp8-block --dry-run --json");
