@@ -728,11 +728,12 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
 /// Creates the directory of the result, or finds out which files are complete in it.
 fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan, goes_on: bool) -> Result<Vec<State>> {
     let dir = &args.dst;
-    fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
     let mut ready = Vec::new();
-    if args.rank.is_none() {
+    // (Before anything is written: what is refused leaves nothing.)
+    if args.rank.is_none() && dir.exists() {
         clear(it, plan, dir)?;
     }
+    fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
     if goes_on {
         ready = states(args, plan, args.resume)?;
         let there = ready.len();

@@ -660,7 +660,9 @@ fn what_is_replaced_leaves_nothing() {
     assert_eq!(listing(&at("dst")), listing(&at("fresh")));
     // What no conversion has made is not removed.
     fs::copy(at("src/model.safetensors"), at("dst/mine.safetensors")).unwrap();
+    let before = listing(&at("dst"));
     let error = fails(dir.path(), "convert src dst --to f16 --force", 3);
+    assert_eq!(listing(&at("dst")), before);
     assert!(error.contains("mine.safetensors is of no conversion"), "{error}");
     assert!(at("dst/mine.safetensors").exists() && at("dst/lanecast.json").exists());
 }
