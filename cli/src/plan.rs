@@ -778,8 +778,15 @@ impl Plan {
             warnings: Vec::new(),
             left: false,
         };
+        let idle = idle_patterns(it, found, args)?;
         for tensor in it.tensors.values() {
-            plan.tensor(&mut planner, found, tensor)?;
+            // (A pattern that fits nothing may be why the tensor is not left out.)
+            plan.tensor(&mut planner, found, tensor).map_err(|error| {
+                let idle =
+                    idle.iter().map(|(option, pattern)| format!("{option} '{pattern}' fits no tensor"));
+                let parts: Vec<_> = error.help.clone().into_iter().chain(idle).collect();
+                if parts.is_empty() { error } else { error.help(parts.join("; ")) }
+            })?;
         }
         if plan.jobs.is_empty() {
             let what = "no tensor would be written: SRC has none, or --drop fits all of them";
@@ -789,7 +796,6 @@ impl Plan {
         plan.check_lone_codes(&planner, found)?;
         plan.name_exponents(found);
         plan.groups = planner.groups.len();
-        let idle = idle_patterns(it, found, args)?;
         plan.warnings.extend(idle.iter().map(|(option, pattern)| {
             format!("{option} '{pattern}' fits no tensor; a pattern is of a whole name: '*q_proj*'")
         }));

@@ -212,6 +212,9 @@ fn a_pattern_that_is_advised_fits() {
     }
     let out = line(dir.path(), &command);
     assert!(out.status.success() && out.stderr.is_empty(), "{command}: {out:?}");
+    // Patterns are not separated by commas: the one that fits nothing is told with the error.
+    let error = fails(dir.path(), "convert a.safetensors d.safetensors --to mxfp8 --keep blocks*,*b?.*", 3);
+    says(&error, &["--keep '", "; --keep 'blocks*,*b?.*' fits no tensor"]);
 }
 
 /// The tensor of the limit that was passed is named, or none.
