@@ -424,12 +424,13 @@ pub(crate) fn check_parent(dst: &Path) -> Result<()> {
     })
 }
 
-/// Checks that a file may be replaced: a device, a pipe or a directory is none, whatever `--force` says.
+/// Checks that a file may be replaced: a device, a pipe, a directory or a link (as `/dev/stdout`) is none, whatever `--force` says.
 pub(crate) fn check_replaced(dst: &Path, instead: &str) -> Result<()> {
     let Ok(found) = fs::symlink_metadata(dst) else { return Ok(()) };
     let what = match found.file_type() {
         kind if kind.is_dir() => "a directory",
-        kind if kind.is_file() || kind.is_symlink() => return Ok(()),
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_symlink() => "a link",
         _ => "a device or a pipe",
     };
     Err(Failure::refused(format!("{} is {what}, and is not replaced by a file", dst.display())).help(instead))

@@ -140,8 +140,10 @@ fn what_is_no_file_is_not_replaced_by_one() {
     fs::create_dir(dir.path().join("out")).unwrap();
     let pipe = dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::os::unix::fs::symlink("/dev/stdout", dir.path().join("link")).unwrap();
     let before = names(dir.path());
     for (command, words) in [
+        ("cast x.bin link --from f32 --to bf16 --force", &["link is a link", "- for standard output"][..]),
         (
             "cast x.bin pipe --from f32 --to bf16",
             &["pipe is a device or a pipe", "- for standard output"][..],
