@@ -209,6 +209,12 @@ pub(crate) fn as_json(
     json!({ "layout": found.label, "because": found.because, "tensors": tensors, "problems": problems })
 }
 
+/// The name of another tensor as it is called beside this one, if it is of the same module.
+fn within<'a>(name: &str, other: &'a str) -> &'a str {
+    let module = name.rsplit_once('.').map_or("", |(module, _)| module);
+    other.strip_prefix(module).and_then(|rest| rest.strip_prefix('.')).unwrap_or(other)
+}
+
 fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all: bool) -> Result<()> {
     out::line(format_args!(
         "{}   {} in {}, {} tensors, {}",
@@ -227,7 +233,7 @@ fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all
             tensor.dtype.to_string(),
             format!("{:?}", tensor.shape),
             role.name().to_owned(),
-            out::plain(of.as_deref().unwrap_or("")),
+            out::plain(within(&tensor.name, of.as_deref().unwrap_or(""))),
             if is_one { String::new() } else { out::plain(&it.shards[tensor.shard].name) },
         ]);
     }

@@ -285,6 +285,11 @@ fn tables_are_narrow() {
             assert!(line.chars().count() <= 80, "{command}: {line}");
         }
     }
+    // What a scale is of, as it is called in its module.
+    let out = line(dir.path(), "inspect b.safetensors --from modelopt-nvfp4").stdout;
+    let text = String::from_utf8(out).unwrap();
+    let mut scales = text.lines().skip(1).filter(|line| line.contains("weight_scale"));
+    assert!(scales.clone().count() == 2 && scales.all(|line| line.ends_with("  weight")), "{text}");
 }
 
 /// Layouts are of `convert`, and an array that was cut off says how much of it there is.
