@@ -1106,12 +1106,14 @@ fn headline(args: &Convert, plan: &Plan) -> Result<()> {
 
 fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result<()> {
     let quantised = plan.layout.as_ref().map(|(layout, _)| format!(" -> {}", layout.name()));
+    // (Under a factor that was made of Inf it becomes a number, and so do those that share the factor.)
     let has_nan = |(what, sum): (&String, &Sum)| {
-        quantised.as_ref().is_some_and(|end| what.ends_with(end)) && (sum.loss.nan > 0 || sum.loss.inf > 0)
+        let is_strange = sum.loss.nan > 0 || sum.loss.inf > 0 || sum.loss.strange > 0;
+        quantised.as_ref().is_some_and(|end| what.ends_with(end)) && is_strange
     };
     if losses.sums.iter().any(has_nan) {
         out::note(format_args!(
-            "warning: NaN or Inf among the weights: what shares a scale with them is lost, and refused when it is read (--fail-on nan,inf)"
+            "warning: NaN or Inf among the weights: what shares a scale with them is lost, and may be refused when it is read (--fail-on nan,inf,saturated)"
         ));
     }
     if args.json {

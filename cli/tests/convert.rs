@@ -708,7 +708,16 @@ fn a_nan_among_weights_is_said() {
         values[70] = x;
         let tensors: Tensors = vec![("up_proj.weight".into(), Dtype::F32, vec![64, 64], le(&values))];
         write(&dir.path().join(name), &tensors, None);
-        for to in ["fp8-block", "fp8-tensor"] {
+        for to in [
+            "fp8-block",
+            "fp8-tensor",
+            "int8-channel",
+            "mxfp8",
+            "mxfp4",
+            "nvfp4",
+            "modelopt-nvfp4",
+            "comfy-nvfp4",
+        ] {
             let out = line(dir.path(), &format!("convert {name} {to}-{name} --to {to} --quiet"));
             let text = String::from_utf8_lossy(&out.stderr);
             assert_eq!(text.matches("NaN or Inf among the weights").count(), n, "{name} {to}: {text}");
