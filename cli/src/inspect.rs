@@ -217,11 +217,11 @@ fn within<'a>(name: &str, other: &'a str) -> &'a str {
 
 fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all: bool) -> Result<()> {
     out::line(format_args!(
-        "{}   {} in {}, {} tensors, {}",
+        "{}   {} in {}, {}, {}",
         found.label.bold(),
         bytes(it.bytes()),
         count(it.shards.len() as u64, "file"),
-        out::number(it.tensors.len() as u64),
+        count(it.tensors.len() as u64, "tensor"),
         found.because
     ))?;
     let mut rows = vec![["tensor", "dtype", "shape", "role", "of", "file"].map(str::to_owned)];
