@@ -916,7 +916,7 @@ fn work(
     let total = shards.iter().map(|&i| plan.shards[i].bytes).sum();
     let bar = ProgressBar::with_draw_target(Some(total), target);
     if let Ok(style) = ProgressStyle::with_template(
-        "{bar:26}  {decimal_bytes} / {decimal_total_bytes}   {decimal_bytes_per_sec}   ETA {eta}   {wide_msg}",
+        "{bar:16}  {decimal_bytes} / {decimal_total_bytes}   {decimal_bytes_per_sec}   ETA {eta}   {wide_msg}",
     ) {
         bar.set_style(style.progress_chars("━╸ "));
     }
