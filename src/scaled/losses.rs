@@ -227,7 +227,9 @@ impl<'a> Written<'a> {
         quantize.tensor = tensor;
         let scaling = Scaling { tensor_scale: tensor, ..*scaling };
         let exact = Scaling { profile: Profile::Lanecast, ..scaling };
-        let read = Dequantize::new(quantize.to, DType::F64, &exact, &CastOptions::new())?;
+        let mut read = Dequantize::new(quantize.to, DType::F64, &exact, &CastOptions::new())?;
+        // (MXINT8 is of lanecast's own rule alone: by the profile `Onnx` int8 counts 1.)
+        read.is_mx_int = quantize.is_mx_int;
         let source = options.src_packing(options.dst_packing).src_order(options.dst_order);
         let codes = Elements::read(quantize.to, &source, rows(grid, &scaling))?;
         #[cfg(isa = "vector")]

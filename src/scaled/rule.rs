@@ -46,7 +46,7 @@ pub(super) struct Quantize {
     /// The largest value of the target, in units of an element.
     max: Exact,
     /// int8 by e8m0: codes count 1/64.
-    is_mx_int: bool,
+    pub(super) is_mx_int: bool,
     pub(super) tensor: TensorScale,
     pub(super) stochastic: Option<Stochastic>,
 }
@@ -673,6 +673,10 @@ impl Quantize {
         if self.to.is_int() {
             let moved = self.integer(v, block.zero);
             return moved != self.clamped_to_codes(moved);
+        }
+        if self.steps == Steps::ModeloptMxfp4 {
+            // 7 is a tie, which goes toward zero.
+            return v.cmp_magnitude(Exact::int(7)).is_gt();
         }
         match scalar::loss(self.to, v.value(), &self.policy, self.word(index)) {
             Some(Loss::Above | Loss::Below | Loss::Inf) => true,

@@ -1,7 +1,7 @@
 //! What holds of every scaled cast: bounds, codes that stay, views, memory that nobody may touch, and what is said to be lost.
 
 use lanecast::parallel::Parallel;
-use lanecast::scaled::{Dequantizer, Losses, NonFinite, Quantizer, Requantizer, ScaleRule, Scaling};
+use lanecast::scaled::{Dequantizer, Losses, NonFinite, Profile, Quantizer, Requantizer, ScaleRule, Scaling};
 use lanecast::views::{StridedView, StridedViewMut};
 use lanecast::{CastOptions, DType, Isa, Packing};
 
@@ -11,6 +11,8 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("within the bound, and codes that stay", bounds);
     suite.test("losses", losses);
     suite.test("losses of what cannot be", lost_specials);
+    suite.test("losses of int8 under powers of two", lost_integers);
+    suite.test("losses of what is halfway beyond", lost_ties);
     suite.test("views", views);
     suite.test("views on threads", large_views);
     suite.test("contiguous views", contiguous_views);
@@ -228,6 +230,40 @@ fn lost_specials(isa: Isa) {
     assert_eq!(counts(run(DType::F8E5M2, mx, open, &[127 - 8], None)), [1, 1, 0, 0, 3]);
     // A scale that is NaN.
     assert_eq!(counts(run(DType::F8E5M2, mx, open, &[255], None)), [0, 0, 5, 0, 0]);
+}
+
+/// int8 counts 1/64 under float8_e8m0fnu scales by lanecast's own rule, and 1 by ONNX's.
+fn lost_integers(isa: Isa) {
+    let data: Vec<f32> = (0..96).map(|i| (i as f32 - 40.0) * 0.75).collect();
+    let src = bytes(&data);
+    for (profile, unit) in [(Profile::Lanecast, 1.0 / 64.0), (Profile::Onnx, 1.0)] {
+        let scaling = Scaling::mx().profile(profile);
+        let q =
+            Quantizer::new(DType::F32, DType::I8, &scaling, &CastOptions::new().isa(isa)).expect("a pair");
+        let mut codes = vec![0; 96];
+        let scales = [127, 126, 128];
+        let lost =
+            q.quantize_given_losses(&src, &[96], &scales, None, &mut codes, None).expect("sizes that fit");
+        let became = |i: usize| f64::from(codes[i] as i8) * unit * [1.0, 0.5, 2.0][i / 32];
+        let errors: Vec<f64> =
+            data.iter().enumerate().map(|(i, x)| (f64::from(*x) - became(i)).abs()).collect();
+        let most = errors.iter().copied().fold(0.0, f64::max);
+        assert_eq!((lost.max_error, lost.total_error), (most, errors.iter().sum()), "{profile}");
+    }
+}
+
+/// 7 is as near to 6, the largest float4, as to 8: it saturates where ties go to even, and becomes 6 where they go toward zero.
+fn lost_ties(isa: Isa) {
+    let src = bytes(&[7.0, -7.0, 7.0f32.next_up(), 6.5, 8.0, -7.5, f32::INFINITY]);
+    for (profile, saturated) in [(Profile::Lanecast, 5), (Profile::Modelopt, 3)] {
+        let scaling = Scaling::mx().profile(profile);
+        let options = CastOptions::new().isa(isa);
+        let q = Quantizer::new(DType::F32, DType::F4E2M1, &scaling, &options).expect("a pair");
+        let mut codes = [0; 4];
+        let lost =
+            q.quantize_given_losses(&src, &[7], &[127], None, &mut codes, None).expect("sizes that fit");
+        assert_eq!((lost.saturated, codes), (saturated, [0xF7, 0x77, 0xF7, 0x07]), "{profile}");
+    }
 }
 
 /// Views have the bits of their elements in order.
