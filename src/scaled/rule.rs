@@ -730,13 +730,14 @@ impl Quantize {
 }
 
 /// The precision of ONNX's division, by default: the wider dtype of data and scales; float32 for two different ones of 16 bits, and
-/// for int32 by float32 float64, which holds both.
+/// for int32 by float32 float64, which holds both, and by scales of 8 bits float32.
 fn wider(data: DType, scale: DType) -> DType {
     match (data, scale) {
         (DType::I32, DType::F32 | DType::F64) => DType::F64,
         (DType::I32, scale) if is_data(scale) => scale,
+        (DType::I32, _) => DType::F32,
         (data, DType::F8E8M0) => {
-            if data.bits() < 32 || data == DType::I32 {
+            if data.bits() < 32 {
                 DType::F32
             } else {
                 data

@@ -22,6 +22,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("another scaling", |isa| each(isa, again));
     suite.test("powers of two change nothing but scales", powers_of_two);
     suite.test("NVFP4 with scales of float8_ue5m3", by_ue5m3);
+    suite.test("int32 by scales of 8 bits", int32_by_bytes);
     suite.test("dtypes that there are not", refused);
     suite.test("what is printed of them", printed);
 }
@@ -556,6 +557,20 @@ fn by_ue5m3(isa: Isa) {
     d.dequantize(codes, &[16], &scale, None, &mut back).expect("sizes that fit");
     assert_eq!(scale, [0xFF]);
     assert!(back.as_chunks().0.iter().all(|&x| f32::from_ne_bytes(x).is_nan()));
+}
+
+/// ONNX's profile divides int32 in float32 where scales have 8 bits, with a mantissa or without.
+fn int32_by_bytes(isa: Isa) {
+    let src: Vec<u8> = [7i32, -5, 16_777_217, 100].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    for (scale, two) in [(DType::F8E8M0, 128), (DType::F8E4M3FN, 0x40), (DType::F8UE5M3, 0x80)] {
+        let scaling = Scaling::per_tensor(scale).profile(Profile::Onnx);
+        let q =
+            Quantizer::new(DType::I32, DType::F32, &scaling, &CastOptions::new().isa(isa)).expect("a pair");
+        let mut out = [0; 16];
+        q.quantize_given(&src, &[4], &[two], None, &mut out).expect("sizes that fit");
+        let out: Vec<f32> = out.as_chunks().0.iter().map(|&x| f32::from_ne_bytes(x)).collect();
+        assert_eq!(out, [3.5, -2.5, 8_388_608.0, 50.0], "{isa} {scale}");
+    }
 }
 
 /// One bit is no quantised element, and neither is a float without a sign; a bool, an integer or a complex number is no scale.
