@@ -287,7 +287,7 @@ impl Dequantizer {
     ) -> Result<(), Error> {
         let (d, options, scaling) = (&self.dequantize, &self.options, &self.scaling);
         let grid = Grid::new(shape, scaling)?;
-        let needed = code_bytes(&grid, scaling, d.from, options.src_packing)?;
+        let needed = code_bytes(shape, &grid, scaling, d.from, options.src_packing)?;
         check_data(Side::Source, shape, d.from, needed, src.len())?;
         check_data(Side::Destination, shape, d.to, data_bytes(shape, &grid, d.to)?, dst.size())?;
         let how_packed = (d.from, options.src_packing, options.src_order);

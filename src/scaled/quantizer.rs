@@ -483,7 +483,7 @@ impl Quantizer {
             data_bytes(shape, &grid, self.quantize.from)?,
             src,
         )?;
-        let needed = code_bytes(&grid, &self.scaling, self.quantize.to, self.options.dst_packing)?;
+        let needed = code_bytes(shape, &grid, &self.scaling, self.quantize.to, self.options.dst_packing)?;
         check_data(Side::Destination, shape, self.quantize.to, needed, dst)?;
         Ok(grid)
     }

@@ -373,9 +373,9 @@ impl Requantizer {
     pub(super) fn grids(&self, src: usize, shape: &[usize], dst: usize) -> Result<(Grid, Grid), Error> {
         let (d, q, options) = (&self.dequantize, &self.quantize, &self.options);
         let (from, to) = (Grid::new(shape, &self.from)?, Grid::new(shape, &self.to)?);
-        let needed = code_bytes(&from, &self.from, d.from, options.src_packing)?;
+        let needed = code_bytes(shape, &from, &self.from, d.from, options.src_packing)?;
         check_data(Side::Source, shape, d.from, needed, src)?;
-        let needed = code_bytes(&to, &self.to, q.to, options.dst_packing)?;
+        let needed = code_bytes(shape, &to, &self.to, q.to, options.dst_packing)?;
         check_data(Side::Destination, shape, q.to, needed, dst)?;
         Ok((from, to))
     }

@@ -249,17 +249,18 @@ pub(super) fn code_bytes_of(
     dtype: DType,
     packing: Packing,
 ) -> Result<usize, Error> {
-    code_bytes(&Grid::new(shape, scaling)?, scaling, dtype, packing)
+    code_bytes(shape, &Grid::new(shape, scaling)?, scaling, dtype, packing)
 }
 
 /// Bytes of the quantised elements. Each row may begin at a byte of its own.
 pub(super) fn code_bytes(
+    shape: &[usize],
     grid: &Grid,
     scaling: &Scaling,
     dtype: DType,
     packing: Packing,
 ) -> Result<usize, Error> {
-    let too_large = || overflow(&grid.dims);
+    let too_large = || overflow(shape);
     let Some(given) = scaling.row_bytes else {
         return dtype.byte_len(grid.count, packing).ok_or_else(too_large);
     };

@@ -641,6 +641,12 @@ fn refused(isa: Isa) {
         Dequantizer::new(DType::F4E2M1, DType::F32, &compressed, &options).unwrap_err(),
         "the profile compressed_tensors dequantizes NVFP4 to bfloat16 alone".to_owned(),
     );
+    // What is too large is shown as it was given.
+    let half = 1 << (usize::BITS / 2 - 1);
+    let d =
+        Dequantizer::new(DType::I32, DType::F32, &Scaling::per_tensor(DType::F32), &options).expect("a pair");
+    let start = format!("data of [{half}, {half}] do not fit");
+    says(d.code_bytes(&[half, half]).unwrap_err(), start);
     // A dimension is not mistaken for none, however large.
     for axis in [2, 7, 8, 9, usize::MAX] {
         for scaling in [Scaling::per_axis(axis), Scaling::along_axis(axis, 0, DType::F32)] {
