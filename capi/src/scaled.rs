@@ -411,7 +411,8 @@ struct Quantize {
 }
 
 impl Quantize {
-    /// Checks all of it, casts by a function of the sizes that the buffers have, and writes the factor of the tensor that it gives.
+    /// Checks all of it, casts by a function of the sizes that the buffers have, and writes the factor of the tensor: that which it
+    /// finds, or the one that was given.
     ///
     /// # Safety
     /// As for `lanecast_quantize`.
@@ -439,7 +440,11 @@ impl Quantize {
                 ("scales", self.scales, sizes.scales),
                 ("zero_points", self.zero_points, sizes.zeros),
             ])?;
-            let factor = cast(&q, shape, &sizes)?;
+            let given = match scaling.tensor_scale {
+                TensorScale::Multiply(factor) | TensorScale::Divide(factor) => Some(factor),
+                _ => None,
+            };
+            let factor = cast(&q, shape, &sizes)?.or(given);
             // SAFETY: the caller's promise.
             unsafe { write_factor(self.tensor_scale, factor) };
             Ok(())

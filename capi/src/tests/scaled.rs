@@ -156,6 +156,22 @@ fn scales_and_zero_points_that_are_given_or_found() {
         1,
     );
     assert_eq!((status, factor, codes), (LANECAST_OK, 1.0, [0x07]));
+    // A factor that is given is the factor, whether scales are found or given.
+    let given = lanecast_scaling { tensor_form: 2, tensor_scale: 0.5, ..computed };
+    for compute in [0, 1] {
+        let data = bytes(&[2688.0]);
+        let (status, factor) = quantize(
+            &data,
+            LANECAST_DTYPE_FLOAT4_E2M1FN,
+            &mut codes,
+            &[1],
+            &given,
+            &mut [0x7E],
+            None,
+            compute,
+        );
+        assert_eq!((status, factor), (LANECAST_OK, 0.5));
+    }
 }
 
 #[test]
