@@ -578,7 +578,7 @@ typedef struct lanecast_scaling {
      */
     lanecast_dtype scale_dtype;
     /*
-     How scales follow from the data: LANECAST_RULE_*.
+     How scales follow from the data: LANECAST_RULE_*. Of the profiles torchao's takes these for MX; others have their own.
      */
     uint8_t rule;
     /*
@@ -594,7 +594,7 @@ typedef struct lanecast_scaling {
      */
     uint8_t tensor_form;
     /*
-     Quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even.
+     Quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even, as all profiles of packages round.
      */
     uint8_t int_rounding;
     /*

@@ -34,7 +34,7 @@ pub struct lanecast_scaling {
     pub profile: u8,
     /// The dtype of the scales.
     pub scale_dtype: lanecast_dtype,
-    /// How scales follow from the data: LANECAST_RULE_*.
+    /// How scales follow from the data: LANECAST_RULE_*. Of the profiles torchao's takes these for MX; others have their own.
     pub rule: u8,
     /// What NaN and Inf do to the scale of their block: LANECAST_NONFINITE_*. Default: it becomes NaN, or the largest one.
     pub nonfinite: u8,
@@ -42,7 +42,7 @@ pub struct lanecast_scaling {
     pub scale_layout: u8,
     /// The factor of the tensor: LANECAST_TENSOR_SCALE_*. Default: none.
     pub tensor_form: u8,
-    /// Quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even.
+    /// Quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even, as all profiles of packages round.
     pub int_rounding: u8,
     /// ONNX's: the dtype of the division, a float of 16 bits or more; 0 the wider one of the data's and the scale's (default).
     pub precision: lanecast_dtype,

@@ -75,12 +75,12 @@ impl fmt::Debug for Quantizer {
 }
 
 impl Quantizer {
-    /// Decides the quantisation of `from`, a float of 16 bits or more, to `to`.
+    /// Decides the quantisation of `from`, a float of 16 bits or more (by [`Profile::Onnx`](super::Profile) int32, too), to `to`.
     ///
     /// Of the options, packing, byte orders and `isa` count always, and for floats `nan_to_finite`. By lanecast's own rule `rounding`,
     /// `saturation` and `stochastic` (to floats of 16 bits or fewer) count for floats, too; by [`Profile::Onnx`](super::Profile)
     /// `saturation`; the other profiles have these as their systems do. Integers saturate, and are rounded as
-    /// [`Scaling::int_rounding`] says: neither `int_rounding` nor `float_to_int` of the options counts, nor chance.
+    /// [`Scaling::int_rounding`] says, by profiles to nearest even: neither `int_rounding` nor `float_to_int` of the options counts, nor chance.
     ///
     /// ```
     /// # use lanecast::scaled::{Quantizer, Scaling};
@@ -368,7 +368,8 @@ impl Quantizer {
         self.found(src, shape, dst.into(), scales, Some(zero_points), how)
     }
 
-    /// Casts data under scales that are given, and zero points if the elements are integers: one for each scale, in the
+    /// Casts data under scales that are given, and zero points if the elements are integers (by [`Profile::Onnx`](super::Profile) float4
+    /// and float6, too): one for each scale, in the
     /// order of the shape of the scales, of the dtype of the elements and packed as they are.
     ///
     /// ```

@@ -7,7 +7,8 @@ use crate::formats::options::Rounding;
 /// The most dimensions of data.
 pub(super) const MAX_DIMS: usize = 8;
 
-/// How the scale of a block follows from its data: from amax, the largest magnitude, and M, the largest value of the target.
+/// How the scale of a block follows from its data: from amax, the largest magnitude, and M, the largest value of the target. (Of the
+/// profiles, [`Profile::Torchao`] takes these for MX; the other packages have rules of their own, whatever is said here.)
 ///
 /// ```
 /// use lanecast::scaled::{Quantizer, ScaleRule, Scaling};
@@ -297,7 +298,7 @@ pub struct Scaling {
     /// How scales lie. Default: row-major.
     #[cfg_attr(feature = "serde", serde(default))]
     pub layout: ScaleLayout,
-    /// Rounding of quotients to integers. Default: nearest, ties to even.
+    /// Rounding of quotients to integers. Default: nearest, ties to even, as all profiles of packages round.
     #[cfg_attr(feature = "serde", serde(default = "serialised::int_rounding"))]
     pub int_rounding: Rounding,
     /// Bytes from one row of elements (along the last dimension) to the next, on the quantised side. Default: None: rows
@@ -395,7 +396,7 @@ impl Scaling {
     }
 
     /// The OCP Microscaling formats, MXFP8, MXFP6, MXFP4 and MXINT8: float8_e8m0fnu scales of 32 elements along the last
-    /// dimension. int8 codes count 1/64 there, as they do under every layout of float8_e8m0fnu scales.
+    /// dimension. int8 codes count 1/64 there, as they do under every layout of float8_e8m0fnu scales, but by the profiles of packages.
     ///
     /// ```
     /// use lanecast::{DType, scaled::Scaling};
