@@ -9,7 +9,7 @@ use crate::formats::dtype::DType;
 use crate::formats::options::{Overflow, Policy, Rounding};
 use crate::kernels::scalar::{self, Class, Value};
 
-/// ±num / den * 2^exp, or a special value. The denominator has at most 72 bits.
+/// ±num / den * 2^exp, or a special value. The denominator has at most 72 bits, or 80 if scales and factors, of 24 bits, are made of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exact {
     pub(super) class: Class,
@@ -172,7 +172,7 @@ impl Exact {
     }
 
     /// The value for an encoder, whose significand has 64 bits: bits below are joined into the last one (rounding to odd), which is right
-    /// for any target of up to 53 bits.
+    /// for any target of up to 53 bits (if the denominator has 72; of 80 it leaves 48 bits, which are enough for 24).
     pub(super) fn value(self) -> Value {
         if self.class != Class::Finite {
             return Value { class: self.class, negative: self.negative, exponent: 0, significand: 0 };

@@ -125,8 +125,8 @@ impl Grid {
         self.blocks.push(block);
     }
 
-    /// Merges two dimensions where a block covers all of the inner one, or where outer blocks have one element and inner blocks divide
-    /// their dimension: the order of elements and scales stays the same.
+    /// Merges two dimensions where a block covers all of the inner one, where outer blocks have one element and inner blocks divide
+    /// their dimension, or where the outer one has one element: the order of elements and scales stays the same.
     fn merge(&mut self, keeps_rows: bool) {
         let (dims, blocks) = (self.dims, self.blocks);
         (self.dims, self.blocks) = (Lengths::NONE, Lengths::NONE);
