@@ -134,15 +134,17 @@ fn eight<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8])
 /// Groups of half a register of 16-bit lanes (16 elements, as NVFP4 has them, of AVX-512), sixteen at a time; with zeros behind them where they are
 /// fewer. Returns how many groups were done: all.
 #[inline(always)]
-fn halves<I: Simd>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
+fn halves<I: Simd>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
     let size = const { 8 * I::BYTES };
     let mut room = [0; 8 * 64];
-    for (found, mut src) in found.chunks_mut(16).zip(src.chunks(size)) {
-        if src.len() < size {
-            isa.fill(&mut room[..size], src);
-            src = &room[..size];
+    for found in found.chunks_mut(16) {
+        let (mut some, rest) = src.split_at(src.len().min(size));
+        src = rest;
+        if some.len() < size {
+            isa.fill(&mut room[..size], some);
+            some = &room[..size];
         }
-        let bytes = of_eight::<I, 1>(isa, src);
+        let bytes = of_eight::<I, 1>(isa, some);
         // The first half of the pieces is of the first group in each register.
         let lanes = bytes.as_chunks::<2>().0;
         let mut most = [0; 16];
