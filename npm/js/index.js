@@ -76,8 +76,8 @@ async function compiled(url) {
  * one that quantizes and dequantizes, too. A `module` that is compiled already is taken as it is.
  */
 export async function load({ simd = hasSimd(), scaled = false, module } = {}) {
-  const plain = () => (simd ? MODULES.simd128() : MODULES.scalar());
-  module ??= await compiled(scaled ? (simd ? MODULES.scaledSimd128() : MODULES.scaledScalar()) : plain());
+  const [plain, more] = simd ? [MODULES.simd128, MODULES.scaledSimd128] : [MODULES.scalar, MODULES.scaledScalar];
+  module ??= await compiled(scaled ? more() : plain());
   return new Lanecast(await WebAssembly.instantiate(module, {}));
 }
 
@@ -185,6 +185,7 @@ export class Lanecast {
     }
     const lines = [...first, from, to, ...last];
     for (const [name, value] of Object.entries(options)) {
+      if (/[. ]/.test(name)) throw new LanecastError(`there is no option ${shown(name)}`);
       if (value !== undefined) lines.push(`${name} ${name === 'stochastic' ? wordsOf(value) : typeof value === 'string' ? value : shown(value)}`);
     }
     if (lines.some((line) => String(line).includes('\n'))) throw new LanecastError('a name with a line break');
@@ -289,6 +290,7 @@ export class Lanecast {
     try {
       const said = this.#read(this.#exports.destination_room(), this.#told(text, scaled_prepare)).split('\n');
       sources.forEach((bytes, i) => {
+        if (bytes.length >= 2 ** 32) throw new LanecastError(`${bytes.length} bytes: a module has 4 GiB at most`);
         const at = scaled_source(i, bytes.length) >>> 0;
         if (at === 0) this.#fail();
         this.#bytes.set(bytes, at);
@@ -305,7 +307,7 @@ export class Lanecast {
         scales: what === 'given' ? read[1] : arrayOf(scales, dtype),
         scaleDtype: dtype,
         scaleShape: lengths === '' ? [] : lengths.split(',').map(Number),
-        ...(Number.isNaN(tensorScale) ? {} : { tensorScale }),
+        ...(tensorScale === -1 ? {} : { tensorScale }),
         ...(what === 'affine' ? { zeroPoints: arrayOf(zeros, to, given.dstPacking) } : {}),
       };
     } finally {

@@ -188,9 +188,13 @@ fn job(text: &[u8]) -> Result<Job, String> {
             }
         }
     };
+    let tensor_scale = match scaling.tensor_scale {
+        TensorScale::Multiply(factor) | TensorScale::Divide(factor) if what == "given" => Some(factor),
+        _ => None,
+    };
     let scale_shape = said(scales.scale_shape(&shape))?;
     let scales = (scales.scale_dtype, scale_shape);
-    let mut job = Job { cast, shape, has_zeros, scales, buffers: Default::default(), tensor_scale: None };
+    let mut job = Job { cast, shape, has_zeros, scales, buffers: Default::default(), tensor_scale };
     for (buffer, bytes) in job.buffers[BUFFERS / 2..].iter_mut().zip(result) {
         take(buffer, bytes)?;
     }
@@ -228,7 +232,7 @@ impl Job {
             }
             Cast::Requantize(r) => r.requantize(data, shape, scales, zeros, result, found)?.tensor_scale,
         };
-        self.tensor_scale = done;
+        self.tensor_scale = done.or(self.tensor_scale);
         Ok(())
     }
 }
@@ -289,10 +293,10 @@ pub extern "C" fn scaled_length(which: usize) -> usize {
     with_job(|job| Ok(job.buffers.get(BUFFERS / 2 + which).map_or(0, Vec::len)))
 }
 
-/// The factor of the tensor, NaN if there is none.
+/// The factor of the tensor, -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn scaled_tensor() -> f64 {
-    with_job(|job| Ok(job.tensor_scale.map(f64::from))).unwrap_or(f64::NAN)
+    with_job(|job| Ok(job.tensor_scale.map(f64::from))).unwrap_or(-1.0)
 }
 
 /// Gives the memory back to the module.

@@ -45,6 +45,9 @@ for (const lanecast of both) {
     const half = lanecast.dequantize(nv.codes, 'float4_e2m1fn', 'float32', [2], nv.scales, { format: 'nvfp4', tensorScale: 0.5 });
     assert.deepEqual([...half], [1344, 0]);
 
+    const of = (x, tensorScale, options) => lanecast.quantize(new Float32Array(x), 'float32', 'float4_e2m1fn', [1], { format: 'nvfp4', tensorScale }, options);
+    assert.deepEqual([of([1]).tensorScale, of([1], 0.5).tensorScale, of([1], 0.5, { scales: new Uint8Array([0x38]) }).tensorScale], [undefined, 0.5, 0.5]);
+
     const rows = lanecast.quantize(new Float32Array([127, 1, -254, 3]), 'float32', 'int8', [2, 2], 'perRow');
     assert.ok(rows.codes instanceof Int8Array && rows.scales instanceof Float32Array);
     assert.deepEqual([...rows.codes, ...rows.scales, ...rows.scaleShape], [127, 1, -127, 2, 1, 2, 2, 1]);
@@ -110,6 +113,7 @@ for (const lanecast of both) {
     fails(q([2 ** 31, 2 ** 31], 'mx'), /address space/);
     fails(q([64], 'mx', { profile: 'torchao' }), /^profile is a field of the scaling/);
     fails(q([64], 'mx', { length: 64 }), /^there is no option "length"; there are scales, zeroPoints, affine, rounding/);
+    fails(q([64], 'mx', { 'from.rule': 'ceil' }), /^there is no option "from.rule"/);
     fails(q([64], 'perTensor', { zeroPoints: new Int8Array(1) }), /^zeroPoints without scales/);
     fails(q([64], 'perTensor', { scales: new Float32Array(1), affine: true }), /^affine: true finds scales/);
     fails(q([64], 'perTensor', { affine: 1 }), /^affine is 1/);
