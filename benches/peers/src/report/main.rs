@@ -26,6 +26,8 @@ const SMALL_PAIRS: &[(DType, DType)] = {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // Before anything is written: the page itself is no change.
+    let commit = commit();
     let (options, machines): (Vec<&String>, Vec<&String>) =
         arguments.iter().partition(|argument| argument.starts_with('-'));
     let quick = !options.is_empty();
@@ -67,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     charts.sort_by_key(|chart| (chart.isa, chart.size));
 
     let mut page = String::new();
-    intro(&mut page, &name, &arguments, lengths)?;
+    intro(&mut page, &name, &arguments, &commit, lengths)?;
     summary(&mut page, &charts)?;
     roof::classes(&mut page, &charts)?;
     goals(&mut page, &charts, alone(SIZES[1], lengths[1]))?;
@@ -81,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     ways(&mut page, Length { turn: 3e-2, ..lengths[1] })?;
     peers(&mut page, lengths)?;
     checked_casts(&mut page, lengths)?;
-    fs::write(docs.join(format!("{name}.json")), roof::figures(&cpu(), &commit(), &charts)?)?;
+    fs::write(docs.join(format!("{name}.json")), roof::figures(&cpu(), &commit, &charts)?)?;
     fs::write(docs.join(name + ".md"), page)?;
     Ok(())
 }
@@ -144,14 +146,20 @@ fn mean(ratios: impl IntoIterator<Item = f64>) -> f64 {
     f64::exp(logs / n)
 }
 
-fn intro(page: &mut String, machine: &str, arguments: &[String], lengths: [Length; 2]) -> fmt::Result {
+fn intro(
+    page: &mut String,
+    machine: &str,
+    arguments: &[String],
+    commit: &str,
+    lengths: [Length; 2],
+) -> fmt::Result {
     let [small, large] = lengths.map(|length| length.rounds);
     let isas: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
     writeln!(
         page,
         "# Performance on {machine}
 
-Made by `cargo run --release -p lanecast-peers --bin report -- {arguments}`, which overwrites this page and its images.
+Made by `cargo run --release -p lanecast-peers --bin report{arguments}`, which overwrites this page and its images.
 
 **One machine, one thread, medians, ratios.** Times depend on the machine and on what else it does; how a cast
 compares with memcpy in the same run depends on that much less.
@@ -172,11 +180,10 @@ compares with memcpy in the same run depends on that much less.
 
 What models of other processors make of the hot kernels, NEON too, is in [instructions.md](instructions.md): counted, not measured.
 ",
-        arguments = arguments.join(" "),
+        arguments = if arguments.is_empty() { String::new() } else { format!(" -- {}", arguments.join(" ")) },
         cpu = cpu(),
         isas = isas.join(", "),
         rustc = said_by("rustc", &["--version"]),
-        commit = commit(),
         in_l2 = NAMES[0].1,
         l2 = SIZES[0] >> 10,
         big = NAMES[1].1,
