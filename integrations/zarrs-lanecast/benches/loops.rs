@@ -76,7 +76,7 @@ fn main() {
     row!("int64 to int16, wrap", i64, I64 => I16, Some(Overflow::Wrap), &[], |i| i as i64 * 77, |x: i64| x as i16);
     row!("int16 to float32", i16, I16 => F32, None, &[], |i| i as i16, f32::from);
     let map = [(f64::NAN.to_bits(), 255), (7f64.to_bits(), 0)];
-    let with_nan = |i: usize| if i % 100 == 0 { f64::NAN } else { real(i) };
+    let with_nan = |i: usize| if i.is_multiple_of(100) { f64::NAN } else { real(i) };
     row!("float64 to uint8, clamp, a map of 2 of which one is in a hundred", f64, F64 => U8, clamp, &map, with_nan, |x: f64| {
         if x.is_nan() {
             255
