@@ -11,7 +11,7 @@ import lanecast
 import ml_dtypes
 import numpy as np
 import pytest
-from common import DTYPES, NAMES, PACKED_BITS, codes, from_codes, hard, random_values
+from common import DTYPES, NAMES, PACKED_BITS, codes, from_codes, hard, is_complex, random_values
 from lanecast import _lanecast
 
 
@@ -83,6 +83,8 @@ def test_every_pair_in_small_calls(source):
 @pytest.mark.parametrize("source", DTYPES, ids=NAMES.get)
 def test_every_pair_in_one_call(source):
     values = hard(source)
+    if is_complex(source) and source.itemsize == 4:
+        values = values[::7]  # NumPy warns of every element.
     for order in (values, np.resize(values, 9001)[::-1], np.repeat(values, 2)[::2]):
         both([lambda target=target, order=order: order.astype(target) for target in DTYPES])
 
