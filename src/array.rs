@@ -92,7 +92,7 @@ pub trait Lanecast<Dim: Dimension> {
     /// use lanecast::{CastOptions, Lanecast, parallel::Parallel};
     /// let x = ndarray::Array2::<f32>::ones((1000, 500));
     /// let y = x.t().par_lanecast_with::<u8>(&CastOptions::new(), &Parallel::new())?;
-    /// assert_eq!(y, ndarray::Array2::ones((500, 1000)));
+    /// assert_eq!(y, ndarray::Array2::<u8>::ones((500, 1000)));
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     ///
