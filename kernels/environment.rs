@@ -456,6 +456,7 @@ mod tests {
         for (processor, widens, from) in [
             (Processor::Intel, true, 16 * MIB),
             (Processor::Intel, false, 48 * MIB),
+            (Processor::Zen3, true, 16 * MIB),
             (Processor::Zen3, false, 16 * MIB),
             (Processor::Zen4, true, usize::MAX),
             (Processor::Other, false, usize::MAX),
