@@ -459,16 +459,21 @@ pub(crate) fn is_index(name: &str) -> bool {
     name.contains(".safetensors.index.") && name.ends_with(".json")
 }
 
-/// If files are numbered, as `model-00001-of-00003.safetensors`, and one is missing: the name of one that is there, and of that one.
+/// Of a name as `model-00001-of-00003.safetensors`: `model`, `00001` and `00003`.
+pub(crate) fn numbered(name: &str) -> Option<[&str; 3]> {
+    let (start, all) = name.strip_suffix(".safetensors")?.rsplit_once("-of-")?;
+    let (start, number) = start.rsplit_once('-')?;
+    let is_number = |text: &str| text.parse::<u64>().is_ok();
+    (is_number(number) && is_number(all)).then_some([start, number, all])
+}
+
+/// If files are numbered and one is missing: the name of one that is there, and of that one.
 fn missing_part(names: &[String]) -> Option<(String, String)> {
     let there: HashSet<&str> = names.iter().map(|name| &name[..]).collect();
     let mut known = HashSet::new();
     for name in names {
-        let stem = name.strip_suffix(".safetensors").and_then(|stem| stem.rsplit_once("-of-"));
-        let Some((start, all)) = stem else { continue };
-        let Some((start, number)) = start.rsplit_once('-') else { continue };
-        let (Ok(_), Ok(n)) = (number.parse::<u64>(), all.parse::<u64>()) else { continue };
-        let width = number.len();
+        let Some([start, number, all]) = numbered(name) else { continue };
+        let (Ok(n), width) = (all.parse::<u64>(), number.len()) else { continue };
         if !known.insert((start, all, width)) {
             continue;
         }

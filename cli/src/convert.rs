@@ -300,7 +300,7 @@ impl Work<'_> {
             let text = serde_json::to_vec(&state).expect("a state is JSON");
             publish(&self.dir.join(STATES), &format!("{}.json", planned.name), &text)?;
         }
-        if self.args.progress == Progress::Plain {
+        if self.args.progress == Progress::Plain && !self.args.quiet {
             let all = self.bar.length().unwrap_or(0);
             let seconds = self.bar.elapsed().as_secs_f64().max(1e-3);
             let (done, name) = (self.bar.position(), out::plain(&planned.name));

@@ -108,6 +108,10 @@ impl Failure {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::system(message).help("make room, or write elsewhere")
             }
+            io::ErrorKind::PermissionDenied => {
+                Self::system(message).help("see who owns it, and who may read or write there")
+            }
+            io::ErrorKind::ReadOnlyFilesystem => Self::system(message).help("write elsewhere"),
             _ => Self::system(message),
         }
     }

@@ -1,6 +1,6 @@
 //! `lanecast inspect`: lists what a checkpoint has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use owo_colors::OwoColorize;
 use serde_json::json;
 
 use crate::args::Inspect;
-use crate::checkpoint::{Checkpoint, Name, Tensor};
+use crate::checkpoint::{Checkpoint, Name, Tensor, numbered};
 use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
 use crate::layout::{self, Layout, Recognised, Role};
@@ -225,7 +225,17 @@ fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all
         found.because
     ))?;
     let mut rows = vec![["tensor", "dtype", "shape", "role", "of", "file"].map(str::to_owned)];
-    let is_one = it.shards.len() == 1;
+    // (Files of one name and many numbers by their numbers: with the whole name a terminal is too narrow.)
+    let stems: BTreeSet<_> =
+        it.shards.iter().map(|shard| numbered(&shard.name).map(|[stem, ..]| stem)).collect();
+    let file = |name: &str| match numbered(name) {
+        _ if it.shards.len() == 1 => String::new(),
+        Some([_, number, all]) if stems.len() == 1 => {
+            let [number, all] = [number, all].map(|digits| digits.parse().map_or(String::new(), out::number));
+            format!("{number} of {all}")
+        }
+        _ => out::plain(name),
+    };
     for tensor in it.tensors.values() {
         let (role, of) = &found.roles[&tensor.name];
         rows.push([
@@ -234,7 +244,7 @@ fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all
             format!("{:?}", tensor.shape),
             role.name().to_owned(),
             out::plain(within(&tensor.name, of.as_deref().unwrap_or(""))),
-            if is_one { String::new() } else { out::plain(&it.shards[tensor.shard].name) },
+            file(&it.shards[tensor.shard].name),
         ]);
     }
     out::table(rows)?;

@@ -637,7 +637,8 @@ impl Planner<'_> {
     /// The error of a rule or profile that does not do what is asked for.
     fn of_options(&self, what: &str, failure: Failure) -> Failure {
         let option = if self.args.scale_rule.is_some() { "--scale-rule" } else { "--profile" };
-        Failure::usage(format!("{what}: {}", failure.message)).help(format!("another {option}, or none"))
+        let message = failure.message.replace("Amax", "amax"); // As the option has it.
+        Failure::usage(format!("{what}: {message}")).help(format!("another {option}, or none"))
     }
 
     /// How a matrix is quantised to a layout, and the tensors that it becomes.

@@ -1466,6 +1466,14 @@ fn the_index_of_a_variant_is_an_index() {
     ok(dir.path(), "convert src dst --to f32 --quiet");
     let index = json_of(&dir.path().join("dst/m.safetensors.index.fp16.json"));
     assert_eq!(index["metadata"]["total_size"], 16);
+    // Files of one name are listed by their numbers, and a line for each is no matter of --quiet.
+    let listed = String::from_utf8(line(dir.path(), "inspect src").stdout).unwrap();
+    assert!(
+        listed.contains("1 of 2") && listed.contains("2 of 2") && !listed.contains("of-00002"),
+        "{listed}"
+    );
+    let told = line(dir.path(), "convert src again --to f32 --quiet --progress plain");
+    assert!(told.status.success() && told.stdout.is_empty() && told.stderr.is_empty(), "{told:?}");
     fs::remove_file(src.join("m.fp16-00002-of-00002.safetensors")).unwrap();
     assert!(
         fails(dir.path(), "inspect src", 3)

@@ -103,6 +103,33 @@ fn parts_that_are_not_there_are_named() {
 }
 
 #[test]
+fn options_are_named_as_they_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    says(
+        &fails(dir.path(), "convert src dst --to mxfp4 --scale-rule amax", 2),
+        &["the rule amax", "another --scale-rule"],
+    );
+}
+
+/// (An administrator may write everywhere.)
+#[cfg(unix)]
+#[test]
+fn a_directory_that_is_not_ours_has_a_remedy() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    fs::create_dir(dir.path().join("theirs")).unwrap();
+    fs::set_permissions(dir.path().join("theirs"), fs::Permissions::from_mode(0o500)).unwrap();
+    if fs::write(dir.path().join("theirs/tried"), b"").is_err() {
+        says(
+            &fails(dir.path(), "convert src theirs/dst --to bf16", 4),
+            &["ermission denied", "see who owns it"],
+        );
+    }
+}
+
+#[test]
 fn destinations_that_cannot_be_are_refused_before_the_work() {
     let dir = tempfile::tempdir().unwrap();
     numbered(&dir.path().join("src"), 1, false);
