@@ -477,11 +477,11 @@ typedef struct lanecast_options {
      */
     uint8_t dst_packing;
     /*
-     Byte order of the source: LANECAST_ORDER_*. Default: native.
+     Byte order of the source, and of scales and zero points beside it: LANECAST_ORDER_*. Default: native.
      */
     uint8_t src_order;
     /*
-     Byte order of the destination: the same.
+     Byte order of the destination, and of scales and zero points beside that: the same.
      */
     uint8_t dst_order;
     /*
@@ -615,11 +615,13 @@ typedef struct lanecast_scaling {
      */
     size_t block[8];
     /*
-     Bytes from one row of quantized elements to the next, so that each begins on a byte; 0 no gap (default).
+     Bytes from one row of quantized elements to the next, so that each begins on a byte; 0 no gap (default). The elements
+     take so many bytes for each row, the last one too, and what is behind the elements of a row is written as zero: it is
+     no place for others.
      */
     size_t row_bytes;
     /*
-     Bytes from one row of row-major scales to the next; 0 no gap (default).
+     Bytes from one row of row-major scales to the next; 0 no gap (default). What is between them is written as zero, too.
      */
     size_t scale_row_bytes;
 } lanecast_scaling;
@@ -637,7 +639,8 @@ typedef void (*lanecast_task)(void *job, size_t index);
 typedef void (*lanecast_parallel_for)(void *context, size_t tasks, lanecast_task task, void *job);
 
 /*
- Hears after each chunk, on the thread that has cast it, that so many elements of total are done. Of calls from
+ Hears after each chunk, on the thread that has cast it, that so many elements of total are done; of scaled casts so many
+ pieces of the work, which begin anew with another total after a pass that finds a factor or the one scale. Of calls from
  several threads, one that says less may come after one that says more. Anything but 0 stops the cast: no further
  chunk begins, and what has been written stays.
  */
@@ -660,7 +663,7 @@ typedef struct lanecast_parallel {
      */
     uint32_t threads;
     /*
-     Elements of a chunk; 0 as many as are useful (default).
+     Elements of a chunk; 0 as many as are useful (default). Scaled casts have pieces of their own.
      */
     size_t chunk;
     /*
@@ -901,7 +904,9 @@ lanecast_status lanecast_scale_shape(const size_t *shape,
 /*
  Casts floats of a shape to elements under scales. compute 0: scales (and zero_points, if not NULL) are read; 1: scales
  are found from the data, and written, and so are zero_points, if not NULL, where the profile finds them. Those are
- elements of dtype to, one for each scale, without gaps, row-major, and packed as dst is. tensor_scale
+ elements of dtype to, one for each scale, without gaps, row-major, and packed as dst is. Scales and zero points have the
+ byte order of the elements beside them: o's dst_order. If memory is missing (LANECAST_ERR_MEMORY), dst, scales and
+ zero_points have unspecified contents. tensor_scale
  may be NULL, and gets the factor of the tensor where there is one. No two buffers may overlap. Buffers of no bytes
  may be NULL. how is NULL for the calling thread.
 

@@ -27,7 +27,12 @@ namespace lanecast {
 /* What a function of lanecast.h could not do, in its words. */
 class error : public std::runtime_error {
 public:
-    explicit error(lanecast_status status) : std::runtime_error(lanecast_error_message()), status_(status) {}
+    /* (Of missing memory no message is kept.) */
+    explicit error(lanecast_status status)
+        : std::runtime_error(status == LANECAST_ERR_MEMORY ? lanecast_strerror(status) : lanecast_error_message()),
+          status_(status)
+    {
+    }
 
     /* LANECAST_ERR_... */
     lanecast_status status() const noexcept { return status_; }
@@ -481,8 +486,11 @@ struct quantized {
     lanecast::scaling scaling;
     /* Packed as the options said. */
     std::vector<std::uint8_t> codes;
-    /* As the scaling says. lanecast::to<float>(lanecast::as(scaling.scale_dtype, scales)) are their values. */
+    /* As the scaling says. lanecast::to<float>(lanecast::as(scaling.scale_dtype, scales)) are their values, in native order. */
     std::vector<std::uint8_t> scales;
+    /* LANECAST_PACKING_* of the codes, and LANECAST_ORDER_* of codes and scales: dst_packing and dst_order of the options. */
+    std::uint8_t packing;
+    std::uint8_t order;
 };
 
 /* Elements under scales in memory: codes whose type or lanecast::as says the dtype, and scales of any type that has their bytes.
@@ -581,12 +589,27 @@ template <typename Scaled> decltype(auto) under_scales(Scaled &it)
         return static_cast<const Scaled &>(it);
 }
 
+/* The options by which elements under scales are read: a quantized knows how it lies. */
+template <typename From> lanecast_options reading(const From &from, lanecast_options how)
+{
+    if constexpr (std::is_same_v<From, quantized>) {
+        how.src_packing = from.packing;
+        how.src_order = from.order;
+    }
+    return how;
+}
+
 /* Room for elements under scales. */
 inline quantized room(lanecast_dtype dtype, const std::vector<std::size_t> &shape, const lanecast_scaling &by,
-                      std::uint8_t packing)
+                      const lanecast_options &how)
 {
-    return {dtype, shape, by, std::vector<std::uint8_t>(code_bytes(dtype, shape, by, packing)),
-            std::vector<std::uint8_t>(scale_bytes(shape, by).first)};
+    return {dtype,
+            shape,
+            by,
+            std::vector<std::uint8_t>(code_bytes(dtype, shape, by, how.dst_packing)),
+            std::vector<std::uint8_t>(scale_bytes(shape, by).first),
+            how.dst_packing,
+            how.dst_order};
 }
 
 /* A scaling with the factor that was found. */
@@ -636,7 +659,7 @@ template <typename From>
                                  const lanecast_scaling &by, const lanecast_options &how = options(), std::uint32_t threads = 1)
 {
     detail::check("source", detail::flat(from), shape, how.src_packing);
-    quantized result = detail::room(to, shape, by, how.dst_packing);
+    quantized result = detail::room(to, shape, by, how);
     result.scaling = lanecast::quantize(from, detail::under_scales(result), how, threads);
     return result;
 }
@@ -649,18 +672,20 @@ void quantize_given(const From &from, const scaled_elements<void, Scales> &to, c
     detail::quantize(from, to, 0, how, threads);
 }
 
-/* Casts elements under scales to floats. `from` is what lanecast::scaled or lanecast::quantize returns. */
+/* Casts elements under scales to floats. `from` is what lanecast::scaled or lanecast::quantize returns; how the latter lies it
+ * says itself, in place of the options. */
 template <typename From, typename To>
 void dequantize(const From &from, To &&to, const lanecast_options &how = options(), std::uint32_t threads = 1)
 {
     const auto &src = detail::under_scales(from);
     const auto dst = detail::flat(to);
     static_assert(std::is_same_v<decltype(dst.data), void *>, "the destination must not be const");
-    detail::check(src, how.src_packing);
+    const lanecast_options reading = detail::reading(from, how);
+    detail::check(src, reading.src_packing);
     detail::check("destination", dst, src.shape, how.dst_packing);
     const lanecast_parallel on = detail::on_threads(threads);
     require(lanecast_dequantize(src.codes.dtype, src.codes.data, dst.dtype, dst.data, src.shape.data(),
-                                detail::ndim(src.shape), &src.scaling, src.scales.data, src.zero_points.data, &how,
+                                detail::ndim(src.shape), &src.scaling, src.scales.data, src.zero_points.data, &reading,
                                 threads == 1 ? nullptr : &on));
 }
 
@@ -681,7 +706,8 @@ scaling requantize(const From &from, const scaled_elements<void, void> &to, cons
 {
     const auto &src = detail::under_scales(from);
     detail::same_shape(src.shape, to.shape);
-    detail::check(src, how.src_packing);
+    const lanecast_options reading = detail::reading(from, how);
+    detail::check(src, reading.src_packing);
     detail::check(to, how.dst_packing);
     if (to.zero_points.data != nullptr)
         throw std::invalid_argument("lanecast: zero points are not found when elements are requantised");
@@ -689,7 +715,7 @@ scaling requantize(const From &from, const scaled_elements<void, void> &to, cons
     float factor = 0;
     require(lanecast_requantize(src.codes.dtype, src.codes.data, &src.scaling, src.scales.data, src.zero_points.data,
                                 to.codes.dtype, to.codes.data, &to.scaling, to.scales.data, to.shape.data(),
-                                detail::ndim(to.shape), &factor, &how, threads == 1 ? nullptr : &on));
+                                detail::ndim(to.shape), &factor, &reading, threads == 1 ? nullptr : &on));
     return detail::with_factor(to.scaling, factor);
 }
 
@@ -698,7 +724,7 @@ template <typename From>
 [[nodiscard]] quantized requantize(const From &from, lanecast_dtype to, const lanecast_scaling &by,
                                    const lanecast_options &how = options(), std::uint32_t threads = 1)
 {
-    quantized result = detail::room(to, from.shape, by, how.dst_packing);
+    quantized result = detail::room(to, from.shape, by, how);
     result.scaling = lanecast::requantize(from, detail::under_scales(result), how, threads);
     return result;
 }

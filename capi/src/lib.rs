@@ -2,8 +2,9 @@
 //!
 //! Every function checks its arguments, returns a status instead of panicking, and writes nothing when
 //! it fails. Two statuses are no such failures: `LANECAST_ERR_LOSSY` says what a cast found, and
-//! `LANECAST_ERR_CANCELLED` that a callback has stopped it in the middle. Names, codes and the layout of
-//! `lanecast_options` never change; new ones are added at the end.
+//! `LANECAST_ERR_CANCELLED` that a callback has stopped it in the middle. (After the `LANECAST_ERR_MEMORY` of a scaled cast
+//! what it writes has unspecified contents.) Names, codes and the layout of `lanecast_options` never change; new ones are
+//! added at the end.
 
 #![allow(non_camel_case_types, reason = "C names")]
 
@@ -97,9 +98,9 @@ pub struct lanecast_options {
     pub src_packing: u8,
     /// Destination: the same.
     pub dst_packing: u8,
-    /// Byte order of the source: LANECAST_ORDER_*. Default: native.
+    /// Byte order of the source, and of scales and zero points beside it: LANECAST_ORDER_*. Default: native.
     pub src_order: u8,
-    /// Byte order of the destination: the same.
+    /// Byte order of the destination, and of scales and zero points beside that: the same.
     pub dst_order: u8,
     /// Float to integers of fewer than 8 bits: 0 as int_rounding (default), or 1 + LANECAST_ROUNDING_*.
     pub narrow_int_rounding: u8,

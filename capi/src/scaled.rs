@@ -53,9 +53,11 @@ pub struct lanecast_scaling {
     /// Lengths of a block, aligned to the last dimensions of the data; what is missing in front is 1, and 0 is a whole
     /// dimension.
     pub block: [usize; 8],
-    /// Bytes from one row of quantized elements to the next, so that each begins on a byte; 0 no gap (default).
+    /// Bytes from one row of quantized elements to the next, so that each begins on a byte; 0 no gap (default). The elements
+    /// take so many bytes for each row, the last one too, and what is behind the elements of a row is written as zero: it is
+    /// no place for others.
     pub row_bytes: usize,
-    /// Bytes from one row of row-major scales to the next; 0 no gap (default).
+    /// Bytes from one row of row-major scales to the next; 0 no gap (default). What is between them is written as zero, too.
     pub scale_row_bytes: usize,
 }
 
@@ -341,7 +343,9 @@ fn code_bytes(shape: &[usize], s: &Scaling, dtype: DType, o: Packing) -> Result<
 
 /// Casts floats of a shape to elements under scales. compute 0: scales (and zero_points, if not NULL) are read; 1: scales
 /// are found from the data, and written, and so are zero_points, if not NULL, where the profile finds them. Those are
-/// elements of dtype to, one for each scale, without gaps, row-major, and packed as dst is. tensor_scale
+/// elements of dtype to, one for each scale, without gaps, row-major, and packed as dst is. Scales and zero points have the
+/// byte order of the elements beside them: o's dst_order. If memory is missing (LANECAST_ERR_MEMORY), dst, scales and
+/// zero_points have unspecified contents. tensor_scale
 /// may be NULL, and gets the factor of the tensor where there is one. No two buffers may overlap. Buffers of no bytes
 /// may be NULL. how is NULL for the calling thread.
 ///

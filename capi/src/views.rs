@@ -26,7 +26,8 @@ pub type lanecast_task = Option<unsafe extern "C" fn(job: *mut c_void, index: us
 pub type lanecast_parallel_for =
     Option<unsafe extern "C" fn(context: *mut c_void, tasks: usize, task: lanecast_task, job: *mut c_void)>;
 
-/// Hears after each chunk, on the thread that has cast it, that so many elements of total are done. Of calls from
+/// Hears after each chunk, on the thread that has cast it, that so many elements of total are done; of scaled casts so many
+/// pieces of the work, which begin anew with another total after a pass that finds a factor or the one scale. Of calls from
 /// several threads, one that says less may come after one that says more. Anything but 0 stops the cast: no further
 /// chunk begins, and what has been written stays.
 pub type lanecast_progress =
@@ -44,7 +45,7 @@ pub struct lanecast_parallel {
     /// 0 a pool of as many threads as there are cores, kept for the next cast (default); else so many threads,
     /// started for this cast. With parallel_for: how many it has, for the size of a chunk; 0 as many as there are cores.
     pub threads: u32,
-    /// Elements of a chunk; 0 as many as are useful (default).
+    /// Elements of a chunk; 0 as many as are useful (default). Scaled casts have pieces of their own.
     pub chunk: usize,
     /// A loop of the caller's instead of threads of the library's; NULL for none (default).
     pub parallel_for: lanecast_parallel_for,

@@ -276,6 +276,17 @@ fn a_program_without_shared_libraries_links_and_runs() {
     assert!(run(&mut Command::new(&program)).starts_with("4000000 elements, 0 wrong\n"));
 }
 
+/// What no file for pkg-config or CMake could name is refused before anything is built.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_prefix_can_be_named() {
+    for prefix in ["/tmp/in stall", "/tmp/a&b", "/tmp/a|b", "relative"] {
+        let out = Command::new(root().join("install")).args(["--prefix", prefix]).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{prefix}");
+        assert!(String::from_utf8_lossy(&out.stderr).starts_with("capi/install: "), "{out:?}");
+    }
+}
+
 /// A project of CMake finds the installed files, also where they were moved and the libraries are not in `lib`.
 #[cfg(target_os = "linux")]
 #[test]
@@ -300,8 +311,18 @@ fn cmake_finds_the_library() {
                add_executable(with_${{kind}} {})\n\
                target_link_libraries(with_${{kind}} PRIVATE lanecast::${{kind}})\n\
              endforeach()\n\
-             find_package(lanecast 9 QUIET CONFIG)\n\
-             if(lanecast_FOUND)\n  message(FATAL_ERROR \"there is no version 9\")\nendif()\n",
+             set(place \"${{lanecast_DIR}}\")\n\
+             macro(refused)\n\
+               set(lanecast_DIR \"${{place}}\" CACHE PATH \"\" FORCE)\n\
+               find_package(lanecast ${{ARGN}} QUIET CONFIG)\n\
+               if(lanecast_FOUND)\n    message(FATAL_ERROR \"found: ${{ARGN}}\")\n  endif()\n\
+             endmacro()\n\
+             if(CMAKE_VERSION VERSION_GREATER_EQUAL 3.19)\n\
+               find_package(lanecast 0.0.1...<1 REQUIRED CONFIG)\n\
+               refused(0.0.1...0.0.9)\n\
+             endif()\n\
+             refused(9)\n\
+             refused(0.1 COMPONENTS parts)\n",
             root().join("examples/parallel.c").display()
         ),
     )

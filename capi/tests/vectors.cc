@@ -154,6 +154,18 @@ static void scales()
     const lanecast::quantized q = lanecast::quantize(x, shape, LANECAST_DTYPE_FLOAT8_E4M3FN, mx);
     CHECK(q.codes.size() == 120 && q.scales.size() == 6 && q.shape == shape);
     CHECK(is_near(lanecast::dequantize<float>(q), 0.0625f));
+    // How codes and scales lie is kept.
+    lanecast::options lies;
+    lies.dst_packing = LANECAST_PACKING_HIGH_FIRST;
+    lies.dst_order = LANECAST_ORDER_BIG;
+    const lanecast::scaling rows_of_float("per_row");
+    for (const lanecast_dtype to : std::array<lanecast_dtype, 2>{LANECAST_DTYPE_INT4, LANECAST_DTYPE_INT16}) {
+        const auto other = lanecast::quantize(x, shape, to, rows_of_float, lies);
+        const auto native = lanecast::quantize(x, shape, to, rows_of_float);
+        CHECK(other.codes != native.codes && other.scales != native.scales);
+        CHECK(lanecast::dequantize<float>(other) == lanecast::dequantize<float>(native));
+        CHECK(lanecast::requantize(other, LANECAST_DTYPE_INT8, mx).codes == lanecast::requantize(native, LANECAST_DTYPE_INT8, mx).codes);
+    }
     std::vector<std::uint8_t> codes(120), scales(6);
     lanecast::require(lanecast_quantize(LANECAST_DTYPE_FLOAT32, x.data(), LANECAST_DTYPE_FLOAT8_E4M3FN, codes.data(),
                                         shape.data(), 2, &mx, scales.data(), nullptr, 1, nullptr, nullptr, nullptr));

@@ -219,9 +219,17 @@ impl Shown {
         let Some(zeros) = zero_points else { return Ok((scales, None)) };
         let zeros = self.read("zero points", zeros, dtype, shape, (ScaleLayout::RowMajor, order))?;
         if zeros.layout().0 != packing {
-            return Err(PyValueError::new_err(
-                "zero points must be packed as the elements are, or have a byte each as those do",
-            ));
+            return Err(PyValueError::new_err(match packing {
+                Packing::OnePerByte => {
+                    "zero points are packed, and must have a byte each, as the elements do"
+                }
+                Packing::LowFirst => {
+                    "zero points must be packed, as the elements are: lanecast.pack(zero_points)"
+                }
+                Packing::HighFirst => {
+                    "zero points must be packed, as the elements are: lanecast.pack(zero_points, high_first=True)"
+                }
+            }));
         }
         Ok((scales, Some(zeros)))
     }

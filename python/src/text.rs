@@ -59,11 +59,20 @@ pub(crate) fn format(x: &Bound<'_, PyAny>, scientific: bool) -> PyResult<(Vec<St
     // SAFETY: a contiguous array.
     let bytes = unsafe { core::slice::from_raw_parts(src.data, n * src.itemsize()) };
     let notation = if scientific { Notation::Scientific } else { Notation::Plain };
-    let texts = py.detach(|| text::format_bytes_with::<i64>(bytes, dtype, n, &options, notation));
-    let (offsets, bytes) = texts.map_err(wrong)?;
-    let text =
-        |pair: &[i64]| String::from_utf8_lossy(&bytes[pair[0] as usize..pair[1] as usize]).into_owned();
-    Ok((offsets.windows(2).map(text).collect(), shape))
+    let mut all = Vec::with_capacity(n);
+    // In parts, for Ctrl-C.
+    let itemsize = src.itemsize();
+    for part in bytes.chunks(itemsize << 16) {
+        py.check_signals()?;
+        let texts = py.detach(|| {
+            text::format_bytes_with::<i64>(part, dtype, part.len() / itemsize, &options, notation)
+        });
+        let (offsets, bytes) = texts.map_err(wrong)?;
+        let text =
+            |pair: &[i64]| String::from_utf8_lossy(&bytes[pair[0] as usize..pair[1] as usize]).into_owned();
+        all.extend(offsets.windows(2).map(text));
+    }
+    Ok((all, shape))
 }
 
 fn packing(high_first: bool) -> Packing {

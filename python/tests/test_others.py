@@ -206,6 +206,12 @@ def test_arrow_arrays():
     assert lanecast.masked(Frame(), "uint8")[1].tolist() == [[True, False]]
     with pytest.raises(TypeError, match="cannot cast an Arrow array of string"):
         lanecast.masked(pa.array(["1"]), "uint8")
+    # Categories are what they stand for. Nulls alone have a dtype of their own, of no numbers.
+    array, valid = lanecast.masked(pa.array([1.5, None, 30.0]).dictionary_encode(), "uint8")
+    assert (array[[0, 2]].tolist(), valid.tolist()) == ([1, 30], [True, False, True])
+    assert lanecast.masked(pa.array([None, None]), "float16")[1].tolist() == [False, False]
+    with pytest.raises(TypeError, match="an Arrow array of string"):
+        lanecast.masked(pa.array(["1"]).dictionary_encode(), "uint8")
     for x in (whole, pa.chunked_array([whole])):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -296,6 +302,12 @@ def test_lists_of_large_integers_are_exact():
         assert (lanecast.astype(x, "uint64", casting="same_value") == expected).all()
     with pytest.raises(TypeError, match="which no dtype holds together"):
         lanecast.astype([2**63, -1], "int64")
+    # NumPy makes float64 of its own integers of uint64 and of signed ones, however small they are.
+    for x in ([np.uint64(2**53 + 1), np.int64(-1)], [2**53 + 1, np.uint64(1), -1], [np.int8(-1), np.uint64(2**63 - 1)]):
+        assert np.asarray(x).dtype == np.float64
+        for result in (lanecast.astype(x, "int64", casting="same_value"), lanecast.checked(x, "int64")[0]):
+            assert result.tolist() == [int(i) for i in x]
+    assert lanecast.astype([1e300, 2.0**60], "float64").tolist() == [1e300, 2.0**60]
     assert lanecast.astype([1.5, 1e300], "float64").tolist() == [1.5, 1e300]
     assert lanecast.astype([1e300, 2], "float64").tolist() == [1e300, 2]
 
@@ -898,6 +910,13 @@ def test_a_script_is_run(tmp_path):
         command = [sys.executable, "-m", "lanecast", "run", first, "a"]
         ran = subprocess.run(command, input="import sys\nprint(__name__, sys.argv[1:])", capture_output=True, text=True)
         assert ran.stdout == "__main__ ['a']\n", ran
+    # Of a link its modules are where that leads.
+    (tmp_path / "of_links").mkdir()
+    (tmp_path / "of_links" / "link.py").symlink_to(script)
+    (tmp_path / "beside_it.py").write_text("VALUE = 42")
+    script.write_text("import beside_it\nprint(beside_it.VALUE)")
+    ran = python("-m", "lanecast", "run", str(tmp_path / "of_links" / "link.py"))
+    assert ran.stdout == "42\n", ran
     script.write_text("import os\nos.chdir('/')\nprint(os.path.isabs(__file__))\nraise ValueError")
     ran = subprocess.run([sys.executable, "-m", "lanecast", "run", "script.py"], cwd=tmp_path, capture_output=True, text=True)
     assert ran.stdout == "True\n" and ran.stderr.count("runpy") <= 2 and "raise ValueError" in ran.stderr, ran

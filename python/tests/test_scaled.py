@@ -196,7 +196,7 @@ def test_zero_points():
             packed = lanecast.quantize(x, dtype, scaling, affine=True, packed=True)
             assert isinstance(packed.zero_points, lanecast.PackedArray)
             assert (packed.dequantize() == made.dequantize()).all()
-            with pytest.raises(ValueError, match="zero points must be packed as the elements are"):
+            with pytest.raises(ValueError, match="must be packed, as the elements are: lanecast.pack.zero_points.$"):
                 lanecast.dequantize(packed.codes, packed.scales, scaling, zero_points=made.zero_points)
     given = lanecast.quantize(
         np.float32([0.5, -2]), "uint8", "per_tensor", scales=np.float32(0.25), zero_points=np.uint8([128])

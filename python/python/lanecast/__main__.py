@@ -73,7 +73,8 @@ def run(arguments: Sequence[str]) -> int:
         _first_place(path)
         runpy.run_path(path, run_name="__main__")
         return 0
-    _first_place(os.path.dirname(path))
+    # (Of a link it is where that leads.)
+    _first_place(os.path.dirname(os.path.realpath(path)))
     # (A pipe is read once.)
     with open(path, "rb") as file:
         source = file.read()

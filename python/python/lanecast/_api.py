@@ -111,12 +111,14 @@ def _flag(name: str, value: Any) -> None:
 
 def _of_integers(given: Any, array: Array) -> Array:
     """The array that NumPy has made of a list, but exact if that is of integers: it makes float64 of those that are below 0
-    and those that are above int64 together, and of the latter beside small ones."""
-    if array.dtype != np.float64 or not (np.abs(array) >= 2.0**63).any():
+    and those that are above int64 together, of the latter beside small ones, and of its own of uint64 and of signed ones."""
+    if array.dtype != np.float64 or not (np.abs(array) > 2.0**53 - 1).any():
         return array
     objects = np.asarray(given, dtype=object)
     if not all(isinstance(x, (int, np.integer)) for x in objects.reshape(-1)):
         return array
+    if max(objects.reshape(-1)) < 2**63:
+        return objects.astype(np.int64)
     if min(objects.reshape(-1)) < 0:
         raise TypeError("x has integers below 0 and above 2**63 - 1, which no dtype holds together; float64 rounds them")
     return objects.astype(np.uint64)
@@ -271,6 +273,10 @@ def _from_arrow(x: Any) -> tuple[Any, Array | None]:
         array = array.combine_chunks()
     if pa.types.is_struct(array.type):
         return x, None
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.int8())
     if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_boolean(array.type)):
         raise TypeError(f"cannot cast an Arrow array of {array.type}; needed is one of integers, floats or bools")
     first, end = array.offset, array.offset + len(array)

@@ -22,7 +22,7 @@ class Scaling:
 
     rule: how scales follow from the data: "amax" "floor" "ceil" "even" "round_up"; None: floor for float8_e8m0fnu,
         else amax.
-    tensor_scale: a factor of the whole tensor, a number or "compute"; with tensor_scale_divides=True elements count
+    tensor_scale: a factor of the whole tensor, a number or "compute" (of scales of float8_e4m3fn); with tensor_scale_divides=True elements count
         code * scale / factor.
     nonfinite: what NaN and Inf do to the scale of their block: "propagate" or "ignore".
     profile: whose bits: "lanecast" "ocp" "onnx" "torchao" "modelopt" "compressed_tensors" "hf_fp8" "comfy" "gpt_oss"
@@ -234,7 +234,8 @@ def quantize(
     dtype: float8, float6, float4, or an integer dtype.
     scaling: a Scaling, or "mx", "nvfp4", "deepseek", "per_tensor".
     scales: the scales; None: they are found. Never broadcast: there is one for each block.
-    zero_points: of integers, where the scales are given: one for each scale, of the dtype of the elements.
+    zero_points: of integers, where the scales are given: one for each scale, of the dtype of the elements, and packed (by
+        lanecast.pack) where these are.
     affine: find zero points too (profile "compressed_tensors", int4 and int8).
     packed: pack elements of fewer than 8 bits into bytes; high_first as in pack.
     progress: called with the pieces of the work that are done, and all of them; anew where a factor or the one scale is
