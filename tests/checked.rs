@@ -645,3 +645,10 @@ fn sizes(isa: Isa) {
         }
     }
 }
+
+#[test]
+fn reports_of_any_numbers_add_up() {
+    let mut report = CastReport::default();
+    (report.above, report.below) = (usize::MAX, 1);
+    assert_eq!(report.lost(), usize::MAX);
+}

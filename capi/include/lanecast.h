@@ -621,7 +621,7 @@ typedef struct lanecast_scaling {
      */
     size_t row_bytes;
     /*
-     Bytes from one row of row-major scales to the next; 0 no gap (default). What is between them is written as zero, too.
+     Bytes from one row of row-major scales to the next; 0 no gap (default). The last row has its gap, and zeros in it, too.
      */
     size_t scale_row_bytes;
 } lanecast_scaling;

@@ -57,7 +57,7 @@ pub struct lanecast_scaling {
     /// take so many bytes for each row, the last one too, and what is behind the elements of a row is written as zero: it is
     /// no place for others.
     pub row_bytes: usize,
-    /// Bytes from one row of row-major scales to the next; 0 no gap (default). What is between them is written as zero, too.
+    /// Bytes from one row of row-major scales to the next; 0 no gap (default). The last row has its gap, and zeros in it, too.
     pub scale_row_bytes: usize,
 }
 

@@ -216,7 +216,12 @@ impl Checkpoint {
                 }
                 listing.index = Some((name.clone(), source::read_small(&file, MOST)?));
             } else if name == "config.json" {
-                self.config = Some(json(&file)?);
+                let config = json(&file)?;
+                if !config.is_object() {
+                    return Err(Failure::refused(format!("{}: it is no JSON object", file.display()))
+                        .help("mend it, or move it away: a model is described by one"));
+                }
+                self.config = Some(config);
             } else if name == "hf_quant_config.json" {
                 self.quant_config = Some(json(&file)?);
             } else if PACKED_CONFIGS.contains(&&name[..]) {

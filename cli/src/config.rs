@@ -53,6 +53,7 @@ fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
         let model = defaults::model_type(it);
         let tied = match model {
             "whisper" => "proj_out",
+            "biogpt" => "output_projection",
             _ if it.tensors.keys().any(|name| name.contains("cls.predictions.")) => "cls.predictions.decoder",
             _ => "lm_head",
         };

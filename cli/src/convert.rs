@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -20,7 +20,7 @@ use crate::error::{Failure, Kind, Result, on};
 use crate::header::byte_len;
 use crate::inspect::from_option;
 use crate::layout::{self, Recognised};
-use crate::live::{Live, remove_abandoned, temporary};
+use crate::live::{Live, is_abandoned, remove_abandoned, temporary};
 use crate::lock;
 use crate::loss::{Losses, Sum, Worst, place};
 use crate::out::{self, bytes, count, number};
@@ -452,6 +452,18 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
         return Err(Failure::refused(format!("DST {} {how}, {}", args.dst.display(), args.src.display()))
             .help("write elsewhere: the source is never changed"));
     }
+    // A file of the source may be a link to one in DST, which would be replaced, and those that are left over removed.
+    let files = if it.is_dir { fs::read_dir(&args.src).ok() } else { None };
+    let files = files.into_iter().flatten().flatten().map(|entry| entry.path());
+    let below = it.below.iter().map(|file| args.src.join(file));
+    if let Some(path) = files.chain(below).find(|path| source::resolved(path).starts_with(&dst)) {
+        return Err(Failure::refused(format!(
+            "DST {} holds the source: {} is a link into it",
+            args.dst.display(),
+            path.display()
+        ))
+        .help("write elsewhere: the source is never changed"));
+    }
     if !it.is_dir {
         let is_directory = args.dst.is_dir() || args.dst.as_os_str().as_encoded_bytes().ends_with(b"/");
         if is_directory {
@@ -628,9 +640,10 @@ fn is_there(dir: &Path, state: &State, how: Option<Resume>) -> Result<bool> {
     Ok(hex(&hash.finalize()) == state.sha256)
 }
 
-/// Removes temporary files that a killed run has left. Of ranks those of tensors alone: another may be writing the small files now.
-fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path, is_rank: bool) -> Result<()> {
-    let mut names: Vec<String> = plan.shards.iter().map(|shard| shard.name.clone()).collect();
+/// Removes temporary files that a killed run has left, of these files. Of ranks those of tensors alone: another may be writing the small
+/// files now.
+fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path, shards: &[usize], is_rank: bool) -> Result<()> {
+    let mut names: Vec<String> = shards.iter().map(|&i| plan.shards[i].name.clone()).collect();
     if !is_rank {
         names.extend(it.others.iter().chain(&it.below).map(|path| file_name(path)));
         names.extend(config::index_name(it, plan).map(str::to_owned));
@@ -645,8 +658,12 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path, is_rank: bool) -> Result<()> 
             let path = entry.map_err(on(&place))?.path();
             let name = file_name(&path);
             let ours = names.iter().any(|known| name.starts_with(&format!(".{known}.")));
-            if ours && name.ends_with(".tmp") {
-                fs::remove_file(&path).map_err(on(&path))?;
+            if ours && name.ends_with(".tmp") && is_abandoned(&path, !is_rank) {
+                match fs::remove_file(&path) {
+                    // (Another rank has.)
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    removed => removed.map_err(on(&path))?,
+                }
             }
         }
     }
@@ -726,17 +743,23 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     stale.iter().try_for_each(|path| fs::remove_file(path).map_err(on(path)))
 }
 
-/// Creates the directory of the result, or finds out which files are complete in it.
-fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan, goes_on: bool) -> Result<Vec<State>> {
+/// Creates the directory of the result for a run that makes these files, or goes on where some are ready. Returns those that stay.
+fn prepare(
+    args: &Convert,
+    it: &Checkpoint,
+    plan: &Plan,
+    shards: &[usize],
+    mut ready: Vec<State>,
+    was_recorded: bool,
+    goes_on: bool,
+) -> Result<Vec<State>> {
     let dir = &args.dst;
-    let mut ready = Vec::new();
     // (Before anything is written: what is refused leaves nothing.)
     if args.rank.is_none() && dir.exists() {
         clear(it, plan, dir)?;
     }
     fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
     if goes_on {
-        ready = states(args, plan, args.resume)?;
         let there = ready.len();
         ready.retain(|state| is_of_now(it, plan, state));
         if ready.len() < there && args.rank.is_none() && !args.quiet {
@@ -748,11 +771,11 @@ fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan, goes_on: bool) -> Resul
         fs::remove_dir_all(dir.join(STATES)).map_err(on(dir))?;
         fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
     }
-    // (Not if there are other ranks, which may be writing temporary files now.)
-    if args.rank.is_none() {
-        sweep(it, plan, dir, false)?;
+    sweep(it, plan, dir, shards, args.rank.is_some())?;
+    // (Of ranks another may have written it since, which was the last one.)
+    if args.rank.is_none() || was_recorded {
+        let _ = fs::remove_file(dir.join(RECORD));
     }
-    let _ = fs::remove_file(dir.join(RECORD));
     Ok(ready)
 }
 
@@ -778,6 +801,9 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     }
     drop(found);
     let goes_on = goes_on(args, &plan)?;
+    // (Before the record: the rank that is the last writes that, and removes these then.)
+    let ready = if goes_on && it.is_dir { states(args, &plan, args.resume)? } else { Vec::new() };
+    let was_recorded = args.dst.join(RECORD).exists();
     // (Ranks may have copies of the source, which have other times.)
     if goes_on
         && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)?
@@ -787,7 +813,8 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
             clear(&it, &plan, &args.dst)?;
         }
         // The run may have been killed just after it wrote the record, or another rank may have been killed.
-        sweep(&it, &plan, &args.dst, args.rank.is_some())?;
+        let every: Vec<usize> = (0..plan.shards.len()).collect();
+        sweep(&it, &plan, &args.dst, &every, args.rank.is_some())?;
         beside(&it, &plan, &args.dst)?;
         let _ = fs::remove_dir_all(args.dst.join(STATES));
         headline(args, &plan)?;
@@ -797,15 +824,16 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     headline(args, &plan)?;
     listen();
     let existed = args.dst.exists();
+    let shards = mine(&plan, args.rank.unwrap_or(0), args.of.unwrap_or(1));
     let (dir, single, ready) = if it.is_dir {
-        (args.dst.clone(), None, prepare(args, &it, &plan, goes_on)?)
+        (args.dst.clone(), None, prepare(args, &it, &plan, &shards, ready, was_recorded, goes_on)?)
     } else {
         let parent = args.dst.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         remove_abandoned(parent, &file_name(&args.dst));
         (parent.to_owned(), Some(args.dst.clone()), Vec::new())
     };
-    let shards: Vec<usize> = mine(&plan, args.rank.unwrap_or(0), args.of.unwrap_or(1))
+    let shards: Vec<usize> = shards
         .into_iter()
         .filter(|&i| !ready.iter().any(|state| state.name == plan.shards[i].name))
         .collect();
@@ -827,24 +855,30 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     })?;
     all.extend(ready);
     if it.is_dir {
-        let complete = states(args, &plan, None)?;
-        if complete.len() < plan.shards.len() {
+        let done = states(args, &plan, None)?;
+        if done.len() < plan.shards.len() {
+            // Unless another rank, which was the last one, has removed the states.
+            if let Some((losses, all)) = complete(&plan, &args.dst, None)? {
+                let _ = fs::remove_dir(args.dst.join(STATES));
+                report(args, &plan, &losses, &all)?;
+                return limits(args, &losses);
+            }
             if !args.quiet {
                 out::note(format_args!(
                     "{} of {} complete; the others are of other ranks",
-                    complete.len(),
+                    done.len(),
                     count(plan.shards.len() as u64, "file")
                 ));
             }
         } else {
-            let others = complete.iter().filter(|state| !is_of_now(&it, &plan, state)).count() as u64;
+            let others = done.iter().filter(|state| !is_of_now(&it, &plan, state)).count() as u64;
             if others > 0 {
                 let n = count(others, "file");
                 out::note(format_args!(
                     "warning: {n} made by other ranks from files of other times: copies of the source, or its data have changed (--resume without --rank makes all of them again)"
                 ));
             }
-            all = complete;
+            all = done;
             last(&it, &plan, &dir, &all)?;
         }
     }

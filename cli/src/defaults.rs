@@ -69,6 +69,12 @@ pub(crate) fn is_fused_experts(tensor: &Tensor) -> bool {
     tensor.shape.len() == 3 && (name.contains("experts") || is_granite)
 }
 
+/// Whether a weight is of one expert, by a name as `mlp.experts.3.up_proj.weight`.
+pub(crate) fn is_one_expert(name: &str) -> bool {
+    let after = name.split("experts.").skip(1);
+    after.filter_map(|rest| rest.split('.').next()).any(|number| number.parse::<usize>().is_ok())
+}
+
 /// Whether fp8-block takes the experts of a model, if they are one tensor.
 pub(crate) fn takes_experts(it: &Checkpoint, tensor: &Tensor) -> bool {
     is_experts(tensor, Layout::Fp8Block) && !OTHER_EXPERTS.contains(&model_type(it))

@@ -40,6 +40,11 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
+    /// Whether no conversion writes it.
+    pub(crate) const fn is_read_alone(self) -> bool {
+        matches!(self, Self::Awq | Self::Gptq)
+    }
+
     pub(crate) const ALL: [Self; 18] = [
         Self::Fp8Block,
         Self::Fp8Channel,

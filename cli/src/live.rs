@@ -1,7 +1,7 @@
 //! A file of the result while it is being written: under a temporary name, hashed from its beginning, and read back for verification.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
@@ -295,16 +295,22 @@ pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
     Ok(temp)
 }
 
+/// Whether nobody writes a temporary file any more: who does has locked it. Where there are no locks, `without_locks` is the answer.
+pub(crate) fn is_abandoned(path: &Path, without_locks: bool) -> bool {
+    let file = if cfg!(unix) { File::options().write(true).open(path).ok() } else { None };
+    match file.map(|file| file.try_lock()) {
+        Some(Ok(())) => true,
+        Some(Err(TryLockError::WouldBlock)) => false,
+        Some(Err(TryLockError::Error(_))) | None => without_locks,
+    }
+}
+
 /// Removes the temporary files of this name that runs have left that were killed, where they are locked by those who write them.
 pub(crate) fn remove_abandoned(dir: &Path, name: &str) {
     let prefix = format!(".{name}.");
-    let entries = if cfg!(unix) { fs::read_dir(dir).ok() } else { None };
-    for entry in entries.into_iter().flatten().flatten() {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let is_ours = |found: &str| found.starts_with(&prefix) && found.ends_with(".tmp");
-        if entry.file_name().to_str().is_some_and(is_ours)
-            && let Ok(file) = File::options().write(true).open(entry.path())
-            && file.try_lock().is_ok()
-        {
+        if entry.file_name().to_str().is_some_and(is_ours) && is_abandoned(&entry.path(), false) {
             // (What cannot be removed does no harm.)
             _ = fs::remove_file(entry.path());
         }

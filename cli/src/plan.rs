@@ -278,7 +278,8 @@ fn plain_dtype(args: &Convert, layout: Option<Layout>) -> Result<Option<DType>> 
     if layout.is_some() {
         return Ok(None);
     }
-    let layouts = Layout::ALL.map(Layout::name);
+    let written = Layout::ALL.into_iter().filter(|layout| !layout.is_read_alone());
+    let layouts: Vec<&str> = written.map(Layout::name).collect();
     let dtype = dtypes::parse(&args.to, &layouts)?;
     if !dtypes::in_file(dtype).is_some_and(dtypes::is_float) {
         return Err(Failure::usage(format!("--to {}: safetensors has no float of that name", args.to)).help(
@@ -732,7 +733,7 @@ impl Plan {
         let high = high_dtype(args)?;
         let choice = Choice::of(args)?;
         choice.check(&found.problems)?;
-        if let Some(layout @ (Layout::Awq | Layout::Gptq)) = layout {
+        if let Some(layout) = layout.filter(|layout| layout.is_read_alone()) {
             return Err(Failure::not_there(format!("--to {}, which is read alone", layout.name()))
                 .help("int4-group is of 4 bits, too, and transformers and vLLM load it"));
         }
@@ -1155,6 +1156,21 @@ impl Plan {
                     "transformers reads experts that are one tensor of float8 on a GPU alone".to_owned(),
                 );
             }
+        }
+        // (docs/convert/serving.md; ci/cli --packages loads what it says is right.)
+        let experts = match layout {
+            Layout::Nvfp4 => "takes for other numbers, without a word,",
+            Layout::Mxfp8 | Layout::Int8Channel => "does not load",
+            _ => "",
+        };
+        if !experts.is_empty()
+            && it.config.is_some()
+            && quantised().any(|job| defaults::is_one_expert(&job.name))
+        {
+            warnings.push(format!(
+                "transformers (5.24) {experts} experts of {}, which files have one by one: it does those of fp8-block, fp8-channel, fp8-tensor, mxfp4 and int4-group",
+                layout.name()
+            ));
         }
         let is_mx = matches!(layout, Layout::Mxfp4 | Layout::Mxfp8 | Layout::Nvfp4);
         if is_mx && it.config.is_some() && planner.model != Dtype::BF16 && planner.high != Some(DType::BF16) {

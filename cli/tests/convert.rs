@@ -1116,6 +1116,79 @@ fn an_interrupted_run_goes_on() {
     assert!(listing(&dst) == whole);
 }
 
+/// Each rank removes what killed runs of it have left of its files, and nothing that another rank writes now.
+#[test]
+#[cfg(unix)]
+fn ranks_remove_what_they_left() {
+    let dir = tempfile::tempdir().unwrap();
+    deepseek(&dir.path().join("src"));
+    ok(dir.path(), "convert src whole --to bf16 --quiet");
+    let dst = dir.path().join("dst");
+    fs::create_dir(&dst).unwrap();
+    let left = |i: usize, end: &str| dst.join(format!(".model-0000{i}-of-00002.safetensors.{end}.tmp"));
+    let (abandoned, written) = ([1, 2].map(|i| left(i, "aB3xyZ")), [1, 2].map(|i| left(i, "Zb4xyZ")));
+    let make =
+        || abandoned.iter().chain(&written).map(|path| fs::File::create(path).unwrap()).collect::<Vec<_>>();
+    let there = || [&abandoned, &written].map(|paths| paths.iter().filter(|path| path.exists()).count());
+    // (A lock stays for a moment after its file is closed, in processes that are started then: so each time they are new files.)
+    let remove = || abandoned.iter().chain(&written).for_each(|path| _ = fs::remove_file(path));
+    let lock = |files: &[fs::File]| files[2..].iter().for_each(|file| file.lock().unwrap());
+    let files = make();
+    lock(&files);
+    ok(dir.path(), "convert src dst --to bf16 --resume --rank 0 --of 2 --quiet");
+    assert_eq!(there(), [1, 2]);
+    ok(dir.path(), "convert src dst --to bf16 --resume --rank 1 --of 2 --quiet");
+    assert_eq!(there(), [0, 2]);
+    // Where all is complete already, those of every rank.
+    remove();
+    let files = make();
+    lock(&files);
+    ok(dir.path(), "convert src dst --to bf16 --resume --rank 0 --of 2 --quiet");
+    assert_eq!(there(), [0, 2]);
+    remove();
+    drop(make());
+    ok(dir.path(), "convert src dst --to bf16 --resume --rank 1 --of 2 --quiet");
+    assert_eq!(there(), [0, 0]);
+    assert!(listing(&dst) == listing(&dir.path().join("whole")));
+}
+
+/// What the last rank does, another may find half done: the record is there, and the states are not any more.
+#[test]
+fn ranks_that_end_at_once_make_nothing_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    deepseek(&at("src"));
+    let ranks =
+        ["0", "1"].map(|rank| format!("convert src dst --to bf16 --quiet --resume --rank {rank} --of 2"));
+    // Both files and their states, as they are before the record.
+    let parts = ranks.each_ref().map(|rank| {
+        _ = fs::remove_dir_all(at("dst"));
+        ok(dir.path(), rank);
+        let state = fs::read_dir(at("dst/.lanecast")).unwrap().next().unwrap().unwrap().path();
+        let name = state.file_stem().unwrap().to_str().unwrap().to_owned();
+        (fs::read(&state).unwrap(), fs::read(at("dst").join(&name)).unwrap(), name)
+    });
+    for i in 0..20 {
+        _ = fs::remove_dir_all(at("dst"));
+        fs::create_dir_all(at("dst/.lanecast")).unwrap();
+        let files = parts.each_ref().map(|(state, file, name)| {
+            fs::write(at("dst/.lanecast").join(format!("{name}.json")), state).unwrap();
+            fs::write(at("dst").join(name), file).unwrap();
+            fs::File::open(at("dst").join(name)).unwrap()
+        });
+        let times =
+            |files: &[fs::File; 2]| files.each_ref().map(|file| file.metadata().unwrap().modified().unwrap());
+        std::thread::scope(|scope| {
+            for rank in &ranks {
+                scope.spawn(|| ok(dir.path(), rank));
+            }
+        });
+        assert!(at("dst/lanecast.json").exists(), "{i}");
+        let now = parts.each_ref().map(|(.., name)| fs::File::open(at("dst").join(name)).unwrap());
+        assert_eq!(times(&now), times(&files), "{i}");
+    }
+}
+
 /// What was made from data that have changed since is made again, also where headers are the same.
 #[test]
 fn a_run_goes_on_with_data_as_they_are_now() {

@@ -157,6 +157,89 @@ fn destinations_that_cannot_be_are_refused_before_the_work() {
     says(&fails(dir.path(), "cast all.npz b.npy --from f32 --to bf16", 3), &["a .npz file", "as .npy files"]);
 }
 
+#[test]
+fn what_is_read_alone_is_not_offered() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    let error = fails(dir.path(), "convert src dst --to int9-group", 2);
+    assert!(error.contains("int4-group") && !error.contains("awq") && !error.contains("gptq"), "{error}");
+    says(&fails(dir.path(), "convert src dst --to awq", 2), &["read alone", "int4-group"]);
+}
+
+/// Such a file would be left out, and loaders read the result as if nothing was quantised.
+#[test]
+fn a_configuration_is_an_object() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    for text in ["[]", "null", "3"] {
+        fs::write(dir.path().join("src/config.json"), text).unwrap();
+        says(&fails(dir.path(), "convert src dst --to fp8-block", 3), &["src/config.json", "no JSON object"]);
+        assert!(!dir.path().join("dst").exists());
+    }
+}
+
+/// Of some layouts a loader takes experts for other numbers, which nobody would see.
+#[test]
+fn experts_that_loaders_do_not_take_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors =
+        |name: &str| vec![(name.to_owned(), Dtype::F32, vec![128, 128], le(&Random(1).floats(128 * 128)))];
+    for (name, src) in [
+        ("model.layers.0.mlp.experts.3.up_proj.weight", "experts"),
+        ("model.layers.0.mlp.up_proj.weight", "dense"),
+    ] {
+        fs::create_dir(dir.path().join(src)).unwrap();
+        write(&dir.path().join(src).join("model.safetensors"), &tensors(name), None);
+        fs::write(dir.path().join(src).join("config.json"), "{}").unwrap();
+    }
+    for (src, to, told) in [
+        ("experts", "nvfp4", Some("for other numbers")),
+        ("experts", "mxfp8", Some("does not load")),
+        ("experts", "int8-channel", Some("does not load")),
+        ("experts", "fp8-block", None),
+        ("experts", "mxfp4", None),
+        ("dense", "nvfp4", None),
+    ] {
+        let out = line(dir.path(), &format!("convert {src} dst --to {to} --dry-run"));
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(0), "{text}");
+        assert_eq!(told.is_some(), text.contains("one by one"), "{src} {to}: {text}");
+        assert!(told.is_none_or(|words| text.contains(words)), "{src} {to}: {text}");
+    }
+}
+
+/// As a cache has them: a directory of links to where the files are.
+#[cfg(unix)]
+#[test]
+fn a_source_of_links_into_the_destination_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for (linked, real) in [("model.safetensors", "blobs/model.safetensors"), ("config.json", "blobs/12ab")] {
+        let (src, blobs) = (at("src"), at("blobs"));
+        for dir in [&src, &blobs] {
+            _ = fs::remove_dir_all(dir);
+            fs::create_dir_all(dir).unwrap();
+        }
+        write(
+            &src.join("model.safetensors"),
+            &vec![("x".into(), Dtype::F32, vec![2], le(&[1.0, 2.0]))],
+            None,
+        );
+        fs::write(src.join("config.json"), "{}").unwrap();
+        fs::rename(src.join(linked), at(real)).unwrap();
+        std::os::unix::fs::symlink(at(real), src.join(linked)).unwrap();
+        let before = fs::read(at(real)).unwrap();
+        for command in ["convert src blobs --to bf16 --force", "convert src blobs --to bf16 --resume --force"]
+        {
+            let error = fails(dir.path(), command, 3);
+            says(&error, &["DST blobs holds the source", linked, "write elsewhere"]);
+            assert_eq!(fs::read(at(real)).unwrap(), before);
+        }
+        line(dir.path(), "convert src dst --to bf16");
+        fs::remove_dir_all(at("dst")).unwrap();
+    }
+}
+
 /// A file is renamed to its place, which would put it in the place of `/dev/null`, too.
 #[cfg(unix)]
 #[test]

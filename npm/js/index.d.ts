@@ -74,7 +74,7 @@ export interface Scaling {
   precision?: DType;
 }
 
-/** Those of casts that are of use under scales. */
+/** Those of casts that are of use under scales. With `dstOrder: 'big'` what is made is bytes, whatever its type says. */
 export type ScaledOptions = Omit<CastOptions, 'length' | 'out' | 'profile'>;
 
 export interface Quantized<T extends DType = DType> {
@@ -113,26 +113,30 @@ export type TypedArray =
   | Int8Array | Uint8Array | Uint8ClampedArray | Int16Array | Uint16Array | Int32Array | Uint32Array
   | BigInt64Array | BigUint64Array | Float16 | Float32Array | Float64Array;
 
+/** The arrays of a constructor, over an ArrayBuffer of their own where the types of the language tell buffers apart (TypeScript 5.7). */
+type New<C extends { of(...items: never[]): unknown }> = ReturnType<C['of']>;
+type Bytes = New<Uint8ArrayConstructor>;
+
 /** The typed arrays of dtypes that have one; of float16 where the engine has it. */
 export interface TypedArrays {
-  int8: Int8Array;
-  uint8: Uint8Array;
-  int16: Int16Array;
-  uint16: Uint16Array;
-  int32: Int32Array;
-  uint32: Uint32Array;
-  int64: BigInt64Array;
-  uint64: BigUint64Array;
+  int8: New<Int8ArrayConstructor>;
+  uint8: New<Uint8ArrayConstructor>;
+  int16: New<Int16ArrayConstructor>;
+  uint16: New<Uint16ArrayConstructor>;
+  int32: New<Int32ArrayConstructor>;
+  uint32: New<Uint32ArrayConstructor>;
+  int64: New<BigInt64ArrayConstructor>;
+  uint64: New<BigUint64ArrayConstructor>;
   float16: Float16;
-  float32: Float32Array;
-  float64: Float64Array;
+  float32: New<Float32ArrayConstructor>;
+  float64: New<Float64ArrayConstructor>;
 }
 
 /** Float16Array, where the types of the language have it. */
-type Float16 = typeof globalThis extends { Float16Array: { prototype: infer T } } ? T | Uint8Array : Uint8Array;
+type Float16 = typeof globalThis extends { Float16Array: { prototype: infer T } } ? T | Bytes : Bytes;
 
 /** What an array of a dtype is. */
-export type ArrayOf<T extends DType> = T extends keyof TypedArrays ? TypedArrays[T] : Uint8Array;
+export type ArrayOf<T extends DType> = T extends keyof TypedArrays ? TypedArrays[T] : Bytes;
 
 /** A wrong dtype, option, type or length. */
 export class LanecastError extends Error {}
@@ -144,17 +148,22 @@ export class Lanecast {
   /** What the module is compiled for. */
   readonly isa: 'simd128' | 'scalar';
   /** Casts a buffer of one dtype to a new one of another, or to `out`. */
+  cast(src: ArrayBufferView | ArrayBufferLike, from: DType, to: DType, options?: CastOptions & { out?: undefined }): Bytes;
   cast(src: ArrayBufferView | ArrayBufferLike, from: DType, to: DType, options?: CastOptions): Uint8Array;
   /** The same, and what was lost. */
+  castChecked(
+    src: ArrayBufferView | ArrayBufferLike, from: DType, to: DType, options?: CastOptions & { out?: undefined },
+  ): { bytes: Bytes; report: CastReport };
   castChecked(
     src: ArrayBufferView | ArrayBufferLike, from: DType, to: DType, options?: CastOptions,
   ): { bytes: Uint8Array; report: CastReport };
   /** Casts a typed array, whose type is its dtype; to a typed array, where the target has one, or to bytes: so are float16
-   * where the engine has no Float16Array, what is packed, and what is given a packing. */
+   * where the engine has no Float16Array, what is packed, and what is given a packing or `dstOrder: 'big'`. */
   castArray<T extends DType>(
-    array: TypedArray, to: T, options?: Omit<CastOptions, 'out' | 'dstPacking'> & { out?: undefined; dstPacking?: undefined },
+    array: TypedArray, to: T, options?: Omit<CastOptions, 'out' | 'dstPacking' | 'dstOrder'> & { out?: undefined; dstPacking?: undefined; dstOrder?: 'little' },
   ): ArrayOf<T>;
-  castArray(array: TypedArray, to: DType, options: Omit<CastOptions, 'out'> & { out?: undefined; dstPacking: Packing }): Uint8Array;
+  castArray(array: TypedArray, to: DType, options: Omit<CastOptions, 'out'> & { out?: undefined; dstPacking: Packing }): Bytes;
+  castArray(array: TypedArray, to: DType, options: Omit<CastOptions, 'out'> & { out?: undefined; dstOrder: 'big' }): Bytes;
   castArray(array: TypedArray, to: DType, options?: Omit<CastOptions, 'out'> & { out?: undefined }): TypedArray;
   /** Casts data of a shape to codes under scales, which are found, or given as `scales` (and `zeroPoints`); with `affine` zero points
    * are found, too. Of a module that was loaded with `scaled: true`. */

@@ -140,7 +140,8 @@ function wordsOf(value) {
 }
 
 /** What a user sees of the bytes of a dtype. */
-const arrayOf = (bytes, dtype, packing) => (TO_ARRAY[dtype] && packing === undefined ? new TO_ARRAY[dtype](bytes.buffer) : bytes);
+const arrayOf = (bytes, dtype, { dstPacking, dstOrder }) =>
+  (TO_ARRAY[dtype] && dstPacking === undefined && dstOrder !== 'big' ? new TO_ARRAY[dtype](bytes.buffer) : bytes);
 
 /** Do two views have bytes in common? */
 function overlap(a, b) {
@@ -219,7 +220,7 @@ export class Lanecast {
     const { element_bits, run, source_room, destination_room } = this.#exports;
     const bits = [element_bits(0), element_bits(1)];
     const size = (n, side) => Math.ceil((n * bits[side]) / 8);
-    const n = length ?? Math.floor((source.length * 8) / bits[0]);
+    const n = length === undefined ? Math.floor((source.length * 8) / bits[0]) : length;
     if (!Number.isSafeInteger(n) || n < 0) throw new LanecastError(`length is ${shown(n)}: it is no number of elements`);
     if (size(n, 0) !== source.length) {
       const needed = length === undefined ? `elements of ${bits[0]} bits` : `${n} elements of ${bits[0]} bits (${size(n, 0)} bytes)`;
@@ -275,8 +276,7 @@ export class Lanecast {
       throw new LanecastError(`the source is no typed array: ${help}`);
     }
     if (objectOf(options).out !== undefined) throw new LanecastError('castArray makes a new array: cast() takes out');
-    const { buffer } = this.cast(array, from, to, options);
-    return options.dstPacking === undefined && TO_ARRAY[to] ? new TO_ARRAY[to](buffer) : new Uint8Array(buffer);
+    return arrayOf(this.cast(array, from, to, options), to, options);
   }
 
   /** A cast under scales: what is read are elements, their scales and zero points; what is written comes back. */
@@ -303,12 +303,12 @@ export class Lanecast {
       const [dtype, lengths] = said;
       const tensorScale = scaled_tensor();
       return {
-        codes: arrayOf(codes, to, given.dstPacking),
-        scales: what === 'given' ? read[1] : arrayOf(scales, dtype),
+        codes: arrayOf(codes, to, given),
+        scales: what === 'given' ? read[1] : arrayOf(scales, dtype, { dstOrder: given.dstOrder }),
         scaleDtype: dtype,
         scaleShape: lengths === '' ? [] : lengths.split(',').map(Number),
         ...(tensorScale === -1 ? {} : { tensorScale }),
-        ...(what === 'affine' ? { zeroPoints: arrayOf(zeros, to, given.dstPacking) } : {}),
+        ...(what === 'affine' ? { zeroPoints: arrayOf(zeros, to, given) } : {}),
       };
     } finally {
       scaled_end();

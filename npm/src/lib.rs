@@ -110,10 +110,17 @@ type Set = fn(CastOptions, &str, &str) -> Result<CastOptions, String>;
 /// Every option but those of JavaScript's side, and `profile`.
 const OPTIONS: &[(&str, Set)] = &[
     ("rounding", |o, name, value| Ok(o.rounding(rounding(name, value)?))),
-    ("intRounding", |o, name, value| Ok(o.int_rounding(rounding(name, value)?))),
+    // (Of integers of fewer than 8 bits a profile may say something of its own, which this and floatToInt change, too.)
+    ("intRounding", |o, name, value| {
+        let rounding = rounding(name, value)?;
+        Ok(o.int_rounding(rounding).narrow_int_rounding(rounding))
+    }),
     ("saturate", |o, name, value| Ok(o.saturate(one_of(name, value, &[("true", true), ("false", false)])?))),
     ("saturation", |o, name, value| Ok(o.saturation(named(name, value, Saturation::ALL, Saturation::name)?))),
-    ("floatToInt", |o, name, value| Ok(o.float_to_int(overflow(name, value)?))),
+    ("floatToInt", |o, name, value| {
+        let overflow = overflow(name, value)?;
+        Ok(o.float_to_int(overflow).narrow_float_to_int(overflow))
+    }),
     ("intToInt", |o, name, value| Ok(o.int_to_int(overflow(name, value)?))),
     ("nanToFinite", |o, name, value| {
         Ok(o.nan_to_finite(named(name, value, NanToFinite::ALL, NanToFinite::name)?))

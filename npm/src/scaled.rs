@@ -124,7 +124,7 @@ impl<'a> Fields<'a> {
 }
 
 fn number(name: &str, text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("{name} is {text}: it is a number of 0 and more"))
+    text.parse().map_err(|_| format!("{name} is {text}: it is a number below 2^32"))
 }
 
 fn numbers(name: &str, text: &str) -> Result<Vec<usize>, String> {

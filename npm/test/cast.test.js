@@ -49,6 +49,13 @@ for (const lanecast of both) {
     const ints = (options) => [...lanecast.castArray(new Float32Array([2.5, -2.5, 300]), 'int8', options)];
     assert.deepEqual(ints({}), [2, -2, 127]);
     assert.deepEqual(ints({ intRounding: 'nearestAway', floatToInt: 'wrap' }), [3, -3, 44]);
+    // Bytes in another order are no numbers.
+    assert.deepEqual(lanecast.castArray(new Float32Array([1]), 'int16', { dstOrder: 'big' }), new Uint8Array([0, 1]));
+    assert.deepEqual(lanecast.castArray(new Float32Array([1]), 'int16', { dstOrder: 'little' }), new Int16Array([1]));
+    // What the profile says of integers of 4 bits alone, too.
+    const narrow = (options) => [...lanecast.castArray(new Float32Array([2.5, 20]), 'int4', { dstPacking: 'onePerByte', ...options })];
+    assert.deepEqual(narrow({ profile: 'onnx' }), [2, 4]);
+    assert.deepEqual(narrow({ intRounding: 'up', profile: 'onnx', floatToInt: 'saturate' }), [3, 7]);
     assert.deepEqual([...lanecast.castArray(new Uint8Array([1, 2, 3]), 'uint4', { dstPacking: 'highFirst' })], [0x12, 0x30]);
     assert.deepEqual([...lanecast.cast(new Uint8Array([1, 2]), 'uint16', 'uint8', { srcOrder: 'big' })], [2]);
     const packed = new Uint8Array([0x21, 0x03]);

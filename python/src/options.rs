@@ -50,14 +50,21 @@ pub(crate) fn read(given: Option<&Bound<'_, PyDict>>, others: &[&str]) -> PyResu
         match name.as_str() {
             "profile" => {}
             "rounding" => options = options.rounding(choose(&name, &value, &roundings(), &[])?),
-            "int_rounding" => options = options.int_rounding(choose(&name, &value, &roundings(), &[])?),
+            // (Of integers of fewer than 8 bits a profile may say something of its own, which this changes, too.)
+            "int_rounding" => {
+                let rounding = choose(&name, &value, &roundings(), &[])?;
+                options = options.int_rounding(rounding).narrow_int_rounding(rounding);
+            }
             "saturate" => {
                 options = match value.cast::<PyBool>() {
                     Ok(value) => options.saturate(value.is_true()),
                     Err(_) => options.saturation(choose(&name, &value, SATURATIONS, &["True", "False"])?),
                 }
             }
-            "float_to_int" => options = options.float_to_int(choose(&name, &value, &overflows(), &[])?),
+            "float_to_int" => {
+                let overflow = choose(&name, &value, &overflows(), &[])?;
+                options = options.float_to_int(overflow).narrow_float_to_int(overflow);
+            }
             "int_to_int" => options = options.int_to_int(choose(&name, &value, &overflows(), &[])?),
             "nan_to_finite" => {
                 options = options.nan_to_finite(choose(

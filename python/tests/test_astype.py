@@ -140,6 +140,11 @@ def test_options():
         lanecast.astype(x, "float8_e5m2", profile=profile)
     # Single options override a profile, wherever they stand.
     assert lanecast.astype(x[4:], "float8_e5m2", saturate=True, profile="ml_dtypes").astype(np.float32) == 57344
+    # What it says of integers of 4 bits alone, too.
+    narrow = np.float32([2.5, 20])
+    assert lanecast.astype(narrow, "int4", profile="onnx").tolist() == [2, 4]
+    assert lanecast.astype(narrow, "int4", int_rounding="up", profile="onnx", float_to_int="saturate").tolist() == [3, 7]
+    assert lanecast.astype(narrow, "int4", profile="ml_dtypes", float_to_int="saturate").tolist() == [2, 7]
 
 
 def test_stochastic_rounding():
@@ -505,3 +510,32 @@ def test_ml_dtypes_itself_agrees():
                     expected = x.astype(target)
                 result = lanecast.astype(x, target, profile="ml_dtypes")
                 assert (codes(result) == codes(expected)).all(), target
+
+
+def test_where_ml_dtypes_itself_differs():
+    """Where docs/contract.md says, and nowhere else."""
+    for source in (np.float32, np.float16, ml_dtypes.bfloat16, np.float64):
+        given = hard(source)
+        with np.errstate(all="ignore"):
+            # Of a float64 the package rounds the nearest float32.
+            x = given.astype(np.float32) if source is np.float64 else given
+            value = x.astype(np.float64)
+        for name, negative_zero in (("float4_e2m1fn", 0x08), ("float6_e2m3fn", 0x20), ("float6_e3m2fn", 0x20)):
+            target = getattr(ml_dtypes, name)
+            with np.errstate(all="ignore"):
+                theirs = codes(given.astype(target))
+            ours = codes(lanecast.astype(x, target, profile="ml_dtypes"))
+            sign_of_nan = np.isnan(value) & np.signbit(value)
+            assert (theirs[sign_of_nan] == 0).all() and (ours[sign_of_nan] == negative_zero).all()
+            assert (theirs == ours)[~sign_of_nan].all(), (source, name)
+        target = ml_dtypes.float8_e8m0fnu
+        with np.errstate(all="ignore"):
+            theirs = codes(given.astype(target))
+        ours = codes(lanecast.astype(x, target, profile="ml_dtypes"))
+        below, above = (value > 0) & (value < 2.0**-126), (value > 2.0**127) & np.isfinite(value)
+        assert (theirs == ours)[~below & ~above].all(), source
+        assert (theirs[below] == (value[below] > 2.0**-127)).all()
+        in_range = below & (value >= 2.0**-127)
+        assert (ours[in_range] == (value[in_range] >= 1.5 * 2.0**-127)).all()
+        assert (ours[below & ~in_range] == 0xFF).all() and (ours[above] == 0xFF).all()
+        assert (theirs[above] == np.where(value[above] < 1.5 * 2.0**127, 0xFE, 0xFF)).all()

@@ -67,6 +67,28 @@ def test_the_map_of_a_codec_is_as_zarr_has_read_it():
     assert again == codec and again.to_dict() == codec.to_dict()
 
 
+def test_maps_are_read_as_the_specification_has_them():
+    # Of equal keys the first counts.
+    for pairs, x, written in (([("NaN", 1), ("NaN", 2)], np.nan, 1), ([(0.0, 1), (-0.0, 2)], -0.0, 1)):
+        codec = CastValue(data_type="uint8", scalar_map={"encode": pairs})
+        again = CastValue.from_dict({"name": "cast_value", "configuration": {"data_type": "uint8", "scalar_map": {"encode": pairs}}})
+        assert codec == again
+        array = zarr.create_array({}, shape=2, dtype="float64", filters=[codec], fill_value=5)
+        array[:] = [x, 7]
+        assert array[:].tolist() == [written, 7]
+    # Scalars are written as fill values are.
+    codec = CastValue(data_type="bfloat16", scalar_map={"encode": [("0x7ff8000000000000", -1)], "decode": [("0xbf80", "0x7ff8000000000000")]})
+    array = zarr.create_array({}, shape=2, dtype="float64", filters=[codec])
+    array[:] = [np.nan, 2]
+    assert np.isnan(array[0]) and array[1] == 2
+
+
+def test_what_a_fill_value_cannot_be_is_said():
+    with pytest.raises(ValueError, match=r"the fill value, 0.0: Value 0 out of range"):
+        zarr.create_array({}, shape=2, dtype="float64", filters=[CastValue(data_type="float8_e8m0fnu")])
+    zarr.create_array({}, shape=2, dtype="float64", filters=[CastValue(data_type="float8_e8m0fnu")], fill_value=1)
+
+
 def test_layouts():
     x = np.arange(24.0).reshape(2, 3, 4)
     x[1, 2, 3] = np.nan

@@ -32,8 +32,11 @@ const CHUNK: usize = 16 << 10;
 const FUSED_CHUNK: usize = 64 << 10;
 /// Bytes of the first chunk. Fewer, because losses often show up early. Each next chunk is four times as large.
 const FIRST_CHUNK: usize = 4 << 10;
-/// For fewer elements than this, finding the limits does not pay: the reference checks each.
+/// For fewer elements than this, finding the limits does not pay: the reference checks each. Where it found losses they are kept for the next
+/// time.
 const FEW: usize = 128;
+/// The same where they are known, and no buffers are needed.
+const FEWEST: usize = 4;
 /// Bytes, on the side where elements are wider, of those that are looked at and whose results nobody wants: both sides stay in L1.
 pub(super) const BOX: usize = 16 << 10;
 /// Elements of a piece on the stack, which may be small: for few elements, and where there is no memory.
@@ -75,7 +78,7 @@ pub(super) struct Check<'a> {
     fused: Option<Fused<'a>>,
     /// None for the reference.
     loops: Option<Loops>,
-    /// There are fewer than [`FEW`] elements, and the limits are not known yet.
+    /// There are fewer than [`FEW`] elements and the limits are not known, or than [`FEWEST`].
     are_few: bool,
 }
 
@@ -188,15 +191,17 @@ impl<'a> Check<'a> {
     pub(super) fn new(caster: &'a Caster, n: usize, counts_inexact: bool, rooms: &'a Rooms) -> Self {
         let route = caster.route();
         let loses = loses_parts(route);
+        let parts = loses.then(|| Look::new(caster, counts_inexact, rooms));
+        let knows = parts.as_ref().is_some_and(|parts| parts.has_limits());
         Self {
             caster,
-            parts: loses.then(|| Look::new(caster, counts_inexact, rooms)),
+            parts,
             imaginary: rooms.imaginary.get(),
             rooms,
             fused: if loses { check::fused(caster.plan(), counts_inexact) } else { None },
             // (The loops know nothing of stochastic rounding.)
             loops: Loops::of(caster.present()).filter(|_| !route.is_stochastic),
-            are_few: n < FEW,
+            are_few: n < if knows { FEWEST } else { FEW },
         }
     }
 
@@ -615,6 +620,9 @@ impl<'a> Check<'a> {
                 }
             }
         }
+        if let Some(parts) = self.parts.as_ref().filter(|_| verdict.losses > 0 && self.loops.is_some()) {
+            parts.limits();
+        }
     }
 
     /// The reference: what is lost of an element, and is it negative where the target has no sign?
@@ -809,6 +817,11 @@ impl<'a> Look<'a> {
 
     fn loss(&self, code: u64, word: Option<u32>) -> Option<(Loss, bool)> {
         loss(self.home, self.to, self.policy, code, word)
+    }
+
+    /// Are the limits known, and enough to judge without casting back?
+    fn has_limits(&self) -> bool {
+        !matches!(self.exact, Exactness::Back) && self.limits.get().is_some()
     }
 
     fn limits(&self) -> (Limits, [bool; 2]) {

@@ -55,7 +55,8 @@ impl CastReport {
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     pub const fn lost(&self) -> usize {
-        self.above + self.below + self.nan + self.inf + self.imaginary
+        let [numbers, others] = [self.above.saturating_add(self.below), self.nan.saturating_add(self.inf)];
+        numbers.saturating_add(others).saturating_add(self.imaginary)
     }
 
     /// Has every element kept its value?

@@ -172,8 +172,8 @@ impl Rules {
     /// themselves.
     ///
     /// Deviations: tensors without dimensions, which count as numbers there, are not known here. Of the integers of 2 and 4 bits
-    /// with floats and Python numbers, for which `torch.promote_types` has answers and torch no operations, nothing is defined, and those of 1 bit are not
-    /// known.
+    /// with floats and with Python's floats and complex numbers, for which `torch.promote_types` has answers and torch no operations, nothing is
+    /// defined, and those of 1 bit are not known.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};

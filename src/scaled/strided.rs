@@ -23,7 +23,8 @@ use crate::views::{StridedView, StridedViewMut, copier, same_shape};
 /// The strides of a contiguous shape in row-major order, and its bytes.
 fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error> {
     let mut strides = collect(repeat_n(0, shape.len()))?;
-    let mut step = dtype.itemsize();
+    // (Without elements, whatever the other lengths are.)
+    let mut step = if shape.contains(&0) { 0 } else { dtype.itemsize() };
     for (stride, &length) in strides.iter_mut().zip(shape).rev() {
         *stride = step as isize;
         step = step

@@ -21,14 +21,14 @@
 //! | to | becomes |
 //! |---|---|
 //! | a float | the number, rounded once to the target by the options, from as many digits as there are; overflow, NaN and Inf as a cast of that number |
-//! | an integer | the number, rounded by `int_rounding` (default: toward zero, 100.5 is 100, 1e3 is 1000); an error if it does not fit, and for NaN and Inf |
+//! | an integer | the number, rounded by `int_rounding` (of 4 bits and fewer, too; default: toward zero, 100.5 is 100, 1e3 is 1000); an error if it does not fit, and for NaN and Inf |
 //! | bool | `true` and `false` in any case; else true unless the number is 0 |
 //!
 //! An error names the first wrong text and its place. What the destination holds then is not specified.
 //!
 //! # Writing
 //!
-//! A float is the shortest decimal that reads as the same element of *its own* dtype, and of those the nearest (of
+//! A float is the shortest decimal that reads as the same element of *its own* dtype, if that had no largest one, and of those the nearest (of
 //! two equally near the even one): a third is 0.33333334 as float32, 0.3333 as float16 and 0.34 as float8_e4m3fn. Its digits are written out
 //! ([`Notation`]), with `.0` after a whole number. Special values are `NaN`, `INF`, `-INF` and `-0.0`. Integers are
 //! decimal; bool is `1` or `0`. (`INF` reads as Inf of float8 with `saturate(false)`: as in every cast, it becomes the largest value otherwise. Texts of float8_e8m0fnu

@@ -328,6 +328,13 @@ fn views(isa: Isa) {
     let from = unsafe { StridedView::from_ptr(core::ptr::null(), &[2, 0], &[0, 4]) };
     let mut view = StridedViewMut::new(&mut [], 0, &[2, 0], &[0, 1]);
     q.quantize_strided_with(&from, &[], None, &mut view, &Parallel::new()).expect("views");
+    // And the other lengths may be of any size.
+    let d = Dequantizer::new(DType::I8, DType::F32, &Scaling::per_tensor(DType::F32), &CastOptions::new())
+        .unwrap();
+    let shape = [0, usize::MAX];
+    let from = StridedView::new(&[], 0, &shape, &[0, 1]);
+    let mut view = StridedViewMut::new(&mut [], 0, &shape, &[0, 4]);
+    d.dequantize_strided(&from, &[], None, &mut view, &Parallel::new()).expect("no elements");
 }
 
 /// A destination that is contiguous is written in place, also where dimensions of one element have strides of their own, and where it lies over

@@ -84,6 +84,25 @@ def _error(value: Any, target: dict[str, Any]) -> ValueError:
     return ValueError(f"Value {number} out of range [{low}, {high}]. Set {ways} to {end}.")
 
 
+def _first(entries: Any) -> Any:
+    if entries is None or isinstance(entries, Mapping):
+        return entries
+    first: dict[Any, Any] = {}
+    for key, value in entries:
+        first.setdefault(key, value)
+    return first
+
+
+def _number(scalar: Any, dtype: np.dtype[Any]) -> Any:
+    """What a scalar of a map is, which is written as fill values are: "NaN", or the bits of a float ("0x7fc0")."""
+    # Integers are not read by way of a float.
+    if dtype.kind in "iu" or "int" in dtype.name:
+        return int(scalar)
+    if isinstance(scalar, str) and scalar.startswith("0x"):
+        return float(np.array([int(scalar, 16)], f"u{dtype.itemsize}").view(dtype.newbyteorder("="))[0])
+    return float(scalar)
+
+
 class CastValue(cast_value.CastValue):  # type: ignore[misc, unused-ignore]
     """The codec cast_value of Zarr, cast by lanecast: as zarr.codecs.CastValue, of which it has everything else.
 
@@ -95,14 +114,24 @@ class CastValue(cast_value.CastValue):  # type: ignore[misc, unused-ignore]
     [1.0, 2.0, 255.0, 0.0]
     """
 
+    def __init__(self, *, scalar_map: Any = None, **options: Any) -> None:
+        # Of equal keys the first counts, as the specification says: a dict of pairs would have the last.
+        if isinstance(scalar_map, Mapping):
+            scalar_map = {way: _first(entries) for way, entries in scalar_map.items()}
+        super().__init__(scalar_map=scalar_map, **options)
+
+    def resolve_metadata(self, chunk_spec: Any) -> Any:
+        try:
+            return super().resolve_metadata(chunk_spec)
+        except ValueError as error:
+            raise ValueError(f"the fill value, {chunk_spec.fill_value}: {error}") from error
+
     def _do_cast(
         self, arr: NDArray[Any], *, target_dtype: np.dtype[Any], scalar_map: Mapping[Any, Any] | None
     ) -> NDArray[Any]:
         entries = None
         if scalar_map is not None:
-            # Integers are not read by way of a float.
-            of = [int if dtype.kind in "iu" or "int" in dtype.name else float for dtype in (arr.dtype, target_dtype)]
-            entries = {of[0](key): of[1](value) for key, value in scalar_map.items()}
+            entries = [(_number(key, arr.dtype), _number(value, target_dtype)) for key, value in scalar_map.items()]
         return cast_array(
             arr,
             target_dtype=target_dtype,
