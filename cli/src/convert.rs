@@ -454,7 +454,7 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
     }
     // A file of the source may be a link to one in DST, which would be replaced, and those that are left over removed.
     let files = if it.is_dir { fs::read_dir(&args.src).ok() } else { None };
-    let files = files.into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = files.into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| path.is_file());
     let below = it.below.iter().map(|file| args.src.join(file));
     if let Some(path) = files.chain(below).find(|path| source::resolved(path).starts_with(&dst)) {
         return Err(Failure::refused(format!(

@@ -224,7 +224,7 @@ test('the types name every dtype, and the package has its files', () => {
     assert.ok(types.includes(`'${name}'`), name);
     // What castArray is said to make it makes.
     const made = both[0].castArray(new Float32Array(8), name).constructor.name;
-    if (name !== 'float16') assert.equal(kinds.match(new RegExp(`^  ${name}: (\\w+);`, 'm'))?.[1] ?? 'Uint8Array', made, name);
+    if (name !== 'float16') assert.equal(kinds.match(new RegExp(`^  ${name}: New<(\\w+)Constructor>;`, 'm'))?.[1] ?? 'Uint8Array', made, name);
   }
   const { files } = JSON.parse(readFileSync(new URL('../dist/package.json', import.meta.url)));
   for (const file of files) assert.ok(readFileSync(new URL(`../dist/${file}`, import.meta.url)).length > 0, file);
