@@ -223,6 +223,7 @@ unsafe fn few<I: Simd, C: Codec<I>>(
 }
 
 /// Fills in the parts of a plan that depend on the instruction set.
+#[inline(never)] // For size: plans are made once.
 pub(super) fn plan<I: Ways>(_: I, plan: &mut Plan) {
     let route = &plan.route;
     if route.work == Work::Copy {

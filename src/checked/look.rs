@@ -191,11 +191,11 @@ impl<'a> Check<'a> {
     pub(super) fn new(caster: &'a Caster, n: usize, counts_inexact: bool, rooms: &'a Rooms) -> Self {
         let route = caster.route();
         let loses = loses_parts(route);
-        let parts = loses.then(|| Look::new(caster, counts_inexact, rooms));
-        let knows = parts.as_ref().is_some_and(|parts| parts.has_limits());
+        // (Not where exactness is told by casting back, which needs buffers.)
+        let knows = caster.plan().plan.limits.get().is_some() && (!counts_inexact || route.to.is_int());
         Self {
             caster,
-            parts,
+            parts: loses.then(|| Look::new(caster, counts_inexact, rooms)),
             imaginary: rooms.imaginary.get(),
             rooms,
             fused: if loses { check::fused(caster.plan(), counts_inexact) } else { None },
@@ -819,11 +819,7 @@ impl<'a> Look<'a> {
         loss(self.home, self.to, self.policy, code, word)
     }
 
-    /// Are the limits known, and enough to judge without casting back?
-    fn has_limits(&self) -> bool {
-        !matches!(self.exact, Exactness::Back) && self.limits.get().is_some()
-    }
-
+    #[inline(never)]
     fn limits(&self) -> (Limits, [bool; 2]) {
         let loss = |code| self.loss(code, None).map(|(loss, _)| loss);
         let find = || range::limits(self.home, self.to, loss);

@@ -23,14 +23,17 @@ use crate::views::{StridedView, StridedViewMut, copier, same_shape};
 /// The strides of a contiguous shape in row-major order, and its bytes.
 fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error> {
     let mut strides = collect(repeat_n(0, shape.len()))?;
-    // (Without elements, whatever the other lengths are.)
-    let mut step = if shape.contains(&0) { 0 } else { dtype.itemsize() };
+    let (mut step, mut fits, mut is_empty) = (dtype.itemsize(), true, false);
     for (stride, &length) in strides.iter_mut().zip(shape).rev() {
         *stride = step as isize;
-        step = step
-            .checked_mul(length)
-            .filter(|&step| step <= isize::MAX as usize)
-            .ok_or_else(|| overflow(shape))?;
+        let (next, wraps) = step.overflowing_mul(length);
+        fits &= !wraps && next <= isize::MAX as usize;
+        is_empty |= length == 0;
+        step = next;
+    }
+    // (Without elements nothing is too large.)
+    if !fits && !is_empty {
+        return Err(overflow(shape));
     }
     Ok((strides, step))
 }

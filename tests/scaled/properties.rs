@@ -335,6 +335,12 @@ fn views(isa: Isa) {
     let from = StridedView::new(&[], 0, &shape, &[0, 1]);
     let mut view = StridedViewMut::new(&mut [], 0, &shape, &[0, 4]);
     d.dequantize_strided(&from, &[], None, &mut view, &Parallel::new()).expect("no elements");
+    // With elements they may not, also where their product is 0 in a register.
+    let shape = [3, 1 << (usize::BITS / 2), 1 << (usize::BITS / 2)];
+    let from = StridedView::new(&[0], 0, &shape, &[0, 0, 0]);
+    let mut view = StridedViewMut::new(&mut [], 0, &shape, &[0, 0, 4]);
+    let error = d.dequantize_strided(&from, &[0; 4], None, &mut view, &Parallel::new()).unwrap_err();
+    assert!(matches!(error, lanecast::scaled::Error::ShapeOverflow { .. }), "{error}");
 }
 
 /// A destination that is contiguous is written in place, also where dimensions of one element have strides of their own, and where it lies over
