@@ -1168,7 +1168,7 @@ impl Plan {
             && quantised().any(|job| defaults::is_one_expert(&job.name))
         {
             warnings.push(format!(
-                "transformers (5.24) {experts} experts of {}, which files have one by one: it does those of fp8-block, fp8-channel, fp8-tensor, mxfp4 and int4-group",
+                "transformers (5.24) {experts} experts of {}, which files have one by one: those of fp8-block, fp8-channel, fp8-tensor, mxfp4 and int4-group it loads right",
                 layout.name()
             ));
         }

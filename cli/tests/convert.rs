@@ -2039,6 +2039,7 @@ fn configurations_name_the_modules_of_loaders() {
     // A head that is tied to the embedding.
     matrices(&at("tied"), &["model.embed_tokens.weight", "l.0.up_proj.weight"], r#"{"model_type":"llama"}"#);
     matrices(&at("whisper"), &["l.0.fc1.weight"], r#"{"model_type":"whisper"}"#);
+    matrices(&at("biogpt"), &["l.0.fc1.weight"], r#"{"model_type":"biogpt"}"#);
     matrices(&at("bert"), &["l.0.fc1.weight", "cls.predictions.transform.dense.weight"], "{}");
     // Experts are one module. So are those that are kept; of some there is no such module.
     let experts = [
@@ -2057,6 +2058,7 @@ fn configurations_name_the_modules_of_loaders() {
         ("tied", "fp8-channel", &["lm_head", "model.embed_tokens", "re:.*lm_head.*"][..]),
         ("tied", "fp8-block", &["lm_head", "model.embed_tokens"]),
         ("whisper", "nvfp4", &["proj_out"]),
+        ("biogpt", "nvfp4", &["output_projection"]),
         ("bert", "fp8-channel", &["cls.predictions.decoder"]),
         (
             "moe",
