@@ -10,7 +10,7 @@ use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 
 use bridge::{Suite, bytes_of, every_mode, share, step, type_of};
-use lanecast::checked::{CastReport, Loss, Validity};
+use lanecast::checked::{CastReport, Loss, Validity, try_cast_slice_validity_uninit_with};
 use lanecast::parallel::{Parallel, ParallelFor, Progress};
 use lanecast::{ByteOrder, CastOptions, Caster, DType, Error, Isa, Packing};
 use lanecast_oracle as oracle;
@@ -474,6 +474,24 @@ fn bitmaps(isa: Isa) {
                     assert_eq!(lossy.index, first, "{isa}: {n}, {offset}")
                 }
                 (result, first) => panic!("{isa}: {n}, offset {offset}: {result:?}, {first:?}"),
+            }
+            // The same of slices, where all is there, too; what is returned has been cast.
+            for (bits, is_there) in [(Some(bits), true), (None, false)] {
+                let first = (0..n).find(|&i| src[i] >= 128 && (!is_there || is_valid(i)));
+                let mut memory = vec![MaybeUninit::uninit(); n];
+                match (try_cast_slice_validity_uninit_with(&src, bits, &mut memory, &options), first) {
+                    (Ok(cast), None) => {
+                        assert!(cast.iter().zip(&src).all(|(x, from)| *x == *from as i8 || *from >= 128))
+                    }
+                    (Err(Error::Lossy(lossy)), Some(first)) => {
+                        assert_eq!(
+                            (lossy.index, lossy.value()),
+                            (first, Some(src[first])),
+                            "{isa}: {n}, {offset}"
+                        );
+                    }
+                    (result, first) => panic!("{isa}: {n}, offset {offset}: {result:?}, {first:?}"),
+                }
             }
             let (mut memory, mut again) = (vec![MaybeUninit::uninit(); n], vec![0x5A; n.div_ceil(8)]);
             let uninit = caster.cast_validity_uninit(&laid, Some(bits), &mut memory, &mut again, n);

@@ -1157,7 +1157,7 @@ impl Plan {
                 );
             }
         }
-        // (docs/convert/serving.md; ci/cli --packages loads what it says is right.)
+        // (docs/convert/serving.md. `experts` in tests/packages.py loads them, and fails where that changes.)
         let experts = match layout {
             Layout::Nvfp4 => "takes for other numbers, without a word,",
             Layout::Mxfp8 | Layout::Int8Channel => "does not load",

@@ -414,6 +414,45 @@ def gpt_oss(at):
     print(f"equal: gpt-oss: {len(theirs)} tensors of transformers")
 
 
+def experts(at):
+    """A model of experts, which files have one by one and transformers as one module: what it makes of each layout, beside `convert --to bf16`. The
+    program warns of those that do not load, or for other numbers (plan.rs); where this changes, so must the warning."""
+    from transformers import CompressedTensorsConfig, FineGrainedFP8Config, Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+    torch.manual_seed(6)
+    source = at / "experts"
+    config = Qwen3MoeConfig(
+        hidden_size=256, intermediate_size=256, moe_intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=64, vocab_size=320, num_experts=4, num_experts_per_tok=2, max_position_embeddings=64, tie_word_embeddings=False,
+    )
+    Qwen3MoeForCausalLM(config).to(torch.bfloat16).save_pretrained(source)
+    fp8 = FineGrainedFP8Config(dequantize=True)
+    cases = [("fp8-block", fp8)]
+    if package("compressed_tensors"):
+        ct = CompressedTensorsConfig(dequantize=True)
+        cases += [(to, ct) for to in ["fp8-channel", "fp8-tensor", "mxfp4", "int4-group", "nvfp4", "mxfp8", "int8-channel"]]
+    for to, how in cases:
+        at_to, profile = at / f"experts-{to}", "f32" if to in ["fp8-block", "nvfp4"] else "compressed-tensors"
+        done = subprocess.run([PROGRAM, "convert", source, at_to, "--to", to, "--quiet"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        run("convert", at_to, at / f"{at_to.name}-bf16", "--to", "bf16", "--profile", profile, "--quiet")
+        ours = dict(load(at / f"{at_to.name}-bf16").named_parameters())
+        loads, others = True, []
+        try:
+            with quiet():
+                theirs = dict(load(at_to, quantization_config=how).named_parameters())
+            assert sorted(ours) == sorted(theirs), (to, set(ours) ^ set(theirs))
+            others = [name for name, value in ours.items() if not torch.equal(value, theirs[name].to(torch.bfloat16))]
+        except RuntimeError as error:
+            assert "conversion of the weights" in str(error), (to, error)
+            loads = False
+        is_right = loads and not others
+        assert is_right == ("experts of" not in done.stderr), (to, loads, others, done.stderr)
+        assert loads == ("does not load" not in done.stderr), (to, done.stderr)
+        assert all("experts" in name for name in others), (to, others)
+        print(f"experts: {to}: {'equal' if is_right else 'other numbers' if loads else 'not loaded'}, as the program says")
+
+
 def comfy(at):
     if not package("comfy_kitchen"):
         return
@@ -526,6 +565,7 @@ with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
     if package("transformers"):
         models(place)
         gpt_oss(place)
+        experts(place)
     packed(place)
     awq(place)
     auto_awq(place)

@@ -101,38 +101,39 @@ fn compare() {
     }
 }
 
-/// How much longer theirs takes than ours.
+/// How much longer theirs takes than ours. (An error is a result, too.)
 fn ratio(array: &dyn Array, to: &DataType, safe: bool) -> f64 {
     let (their, our) = (
         theirs::cast::CastOptions { safe, ..Default::default() },
         ours::cast::CastOptions { safe, ..Default::default() },
     );
-    let expected = theirs::cast::cast_with_options(array, to, &their).unwrap();
-    assert_eq!(&expected, &ours::cast::cast_with_options(array, to, &our).unwrap());
-    turns::ratio(
-        array.len(),
-        || theirs::cast::cast_with_options(black_box(array), to, &their).unwrap(),
-        || ours::cast::cast_with_options(black_box(array), to, &our).unwrap(),
-    )
+    let text = |error: arrow_schema::ArrowError| error.to_string();
+    let theirs = || theirs::cast::cast_with_options(black_box(array), to, &their).map_err(text);
+    let ours = || ours::cast::cast_with_options(black_box(array), to, &our).map_err(text);
+    assert_eq!(theirs(), ours());
+    turns::ratio(array.len(), theirs, ours)
 }
 
 fn bench() {
     println!("| cast | nulls | lost | 64 | 512 | 4,096 | 65,536 |\n|---|---|---|---|---|---|---|");
-    let row = |name: &str, to: DataType, nulls: bool, lost: bool, make: &dyn Fn(usize) -> ArrayRef| {
-        let ratios = [64, 512, 4096, 65536].map(|n| format!("{:.2}", ratio(&*make(n), &to, true)));
-        let mark = |yes| if yes { "yes" } else { "" };
-        println!("| {name} | {} | {} | {} |", mark(nulls), mark(lost), ratios.join(" | "));
+    let row = |name: &str, to: DataType, nulls: bool, (lost, safe): (&str, bool), make: &dyn Fn(usize) -> ArrayRef| {
+        let ratios = [64, 512, 4096, 65536].map(|n| format!("{:.2}", ratio(&*make(n), &to, safe)));
+        let safe = if safe { "" } else { ", `safe: false`" };
+        println!("| {name}{safe} | {} | {lost} | {} |", if nulls { "yes" } else { "" }, ratios.join(" | "));
     };
     for nulls in [false, true] {
         macro_rules! narrow {
             ($($name:literal: $from:ty => $to:ident, $fits:expr, $lost:expr;)*) => {$(
-                row($name, DataType::$to, nulls, false, &|n| array::<$from>(n, $fits, nulls));
-                row($name, DataType::$to, nulls, true, &|n| array::<$from>(n, |i| if i % 50 == 9 { $lost } else { $fits(i) }, nulls));
+                for safe in [true, false] {
+                    row($name, DataType::$to, nulls, ("", safe), &|n| array::<$from>(n, $fits, nulls));
+                }
+                row($name, DataType::$to, nulls, ("one in 50", true), &|n| array::<$from>(n, |i| if i % 50 == 9 { $lost } else { $fits(i) }, nulls));
+                row($name, DataType::$to, nulls, ("the first", false), &|n| array::<$from>(n, |i| if i == 0 { $lost } else { $fits(i) }, nulls));
             )*};
         }
         macro_rules! all {
             ($($name:literal: $from:ty => $to:ident, $value:expr;)*) => {$(
-                row($name, DataType::$to, nulls, false, &|n| array::<$from>(n, $value, nulls));
+                row($name, DataType::$to, nulls, ("", true), &|n| array::<$from>(n, $value, nulls));
             )*};
         }
         narrow! {

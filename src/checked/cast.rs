@@ -329,6 +329,34 @@ pub fn try_cast_slice_with<S: Element, D: Element>(
     slices(src, dst.into(), options, Marks::stopping(Some(Stop::Lost))).map(drop)
 }
 
+/// The same to memory that need not be initialised, where some elements may be null, of which no loss is an error: see
+/// [`Caster::try_cast_validity`]. Returns the memory initialised.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use lanecast::{CastOptions, checked::{Validity, try_cast_slice_validity_uninit_with}};
+/// let (mut memory, options) = ([MaybeUninit::<u8>::uninit(); 3], CastOptions::new());
+/// let first_is_null = Validity::new(&[0b110]);
+/// let out = try_cast_slice_validity_uninit_with(&[-1i16, 7, 8], Some(first_is_null), &mut memory, &options)?;
+/// assert_eq!(out[1..], [7, 8]);
+/// let error = try_cast_slice_validity_uninit_with(&[-1i16, 7, 8], None, &mut memory, &options).unwrap_err();
+/// assert_eq!(error.to_string(), "element 0, -1, is below what uint8 holds");
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The first element that is lost and not null; or the bitmap does not have the size of the elements; else as [`cast_slice_with`].
+pub fn try_cast_slice_validity_uninit_with<'a, S: Element, D: Element>(
+    src: &[S],
+    src_validity: Option<Validity<'_>>,
+    dst: &'a mut [MaybeUninit<D>],
+    options: &CastOptions,
+) -> Result<&'a mut [D], Error> {
+    let marks = Marks { source: src_validity, ..Marks::stopping(Some(Stop::Lost)) };
+    Ok(slices_uninit(src, dst, options, marks)?.0)
+}
+
 /// Casts a slice into another with the default options, unless that changes a value: see [`Caster::same_value`].
 ///
 /// ```
@@ -437,8 +465,18 @@ pub fn cast_slice_validity_uninit_with<'a, S: Element, D: Element>(
     dst_validity: &mut [u8],
     options: &CastOptions,
 ) -> Result<(&'a mut [D], usize), Error> {
+    slices_uninit(src, dst, options, Marks::nulls(src_validity, dst_validity))
+}
+
+/// Returns the elements, and how many are null.
+fn slices_uninit<'a, S: Element, D: Element>(
+    src: &[S],
+    dst: &'a mut [MaybeUninit<D>],
+    options: &CastOptions,
+    marks: Marks<'_>,
+) -> Result<(&'a mut [D], usize), Error> {
     let mut dst = Destination::from(dst);
-    let (_, nulls) = slices(src, dst.reborrow(), options, Marks::nulls(src_validity, dst_validity))?;
+    let (_, nulls) = slices(src, dst.reborrow(), options, marks)?;
     #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
     // SAFETY: `slices` has initialised every element when it is no error.
     let elements = unsafe { dst.assume_init() };

@@ -45,7 +45,8 @@ mod views;
 pub(crate) use self::bits::each_some;
 pub use self::cast::{
     cast_slice, cast_slice_validity, cast_slice_validity_uninit_with, cast_slice_validity_with,
-    cast_slice_with, same_value_slice, same_value_slice_with, try_cast_slice, try_cast_slice_with,
+    cast_slice_with, same_value_slice, same_value_slice_with, try_cast_slice,
+    try_cast_slice_validity_uninit_with, try_cast_slice_with,
 };
 #[cfg(feature = "zarr")]
 pub(crate) use self::look::read;
