@@ -1,7 +1,7 @@
 //! Target → `cfg(isa = "...")`: the one place that says which instruction sets a build has kernels for.
 //!
-//! `kernels/` and `src/available.rs` test `cfg(isa = "avx2")` and nothing else; a tier that this file
-//! does not switch on is not compiled, and `Isa::available` does not list it.
+//! The sources test `cfg(isa = "avx2")` and nothing else; a tier that this file does not switch on is not compiled,
+//! and `Isa::available` does not list it.
 
 /// Every tier that has kernels, with the architecture that can run it.
 /// A tier enters this list together with its kernels, never before.

@@ -6,7 +6,8 @@ use crate::formats::isa::Isa;
 impl Isa {
     /// The one that casts run on unless [`CastOptions::isa`](crate::CastOptions::isa) names another:
     /// what the environment variable `LANECAST_ISA` says, else the fastest that is available. It is read once, by the first cast or call of this, without the lock
-    /// of the standard library: no other thread may set variables meanwhile (which `std::env::set_var` forbids anyway). Without the feature
+    /// of the standard library: no other thread may set variables meanwhile (`std::env::set_var` is safe only where nobody reads them but by `std::env`): call this before there are other threads,
+    /// if variables are set. Without the feature
     /// `std` it is not read.
     ///
     /// If it names no available instruction set, this and

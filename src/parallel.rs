@@ -519,7 +519,8 @@ impl Lengths {
             let length = if is_packed { wanted.next_multiple_of(8) } else { wanted };
             return Self { first: length, others: length, total: n };
         }
-        let others = wanted.next_multiple_of(LINES);
+        // (On 32 bits more elements of one bit may be counted than that leaves room for.)
+        let others = wanted.checked_next_multiple_of(LINES).unwrap_or(wanted);
         // The first chunk is longer, so that it ends at a cache line of the destination and each of the others begins at one; not if
         // an element straddles the boundary.
         let ahead = 8 * (dst.wrapping_neg() % LINE);

@@ -71,8 +71,9 @@ fn by(isa: Isa, from: DType, to: DType, options: &CastOptions) -> String {
     debug.split_once(" by: ").unwrap().1.split_once(", ").unwrap().0.to_owned()
 }
 
-/// The table of what an instruction set has: `cargo test --test api support -- --nocapture` prints it.
+/// The table of what an instruction set has: `cargo test --test api support -- --ignored --nocapture` prints it.
 #[test]
+#[ignore = "it prints a table"]
 fn support() {
     for &isa in Isa::available() {
         println!(

@@ -478,7 +478,7 @@ fn bitmaps(isa: Isa) {
             // The same of slices, where all is there, too; what is returned has been cast.
             for (bits, is_there) in [(Some(bits), true), (None, false)] {
                 let first = (0..n).find(|&i| src[i] >= 128 && (!is_there || is_valid(i)));
-                let mut memory = vec![MaybeUninit::uninit(); n];
+                let mut memory = vec![MaybeUninit::<i8>::uninit(); n];
                 match (try_cast_slice_validity_uninit_with(&src, bits, &mut memory, &options), first) {
                     (Ok(cast), None) => {
                         assert!(cast.iter().zip(&src).all(|(x, from)| *x == *from as i8 || *from >= 128))

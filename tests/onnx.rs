@@ -142,7 +142,7 @@ fn every_version_allows_what_its_schema_does() {
                 let since = versions.iter().find(allows).map(|schema| schema.since);
                 let expected = match schema.types.contains(data_type.name()) {
                     true => Ok(()),
-                    false => Err(Error::DataType { operator, version, data_type, since }),
+                    false => Err(Error::DataType { operator, version, data_type, place: "", since }),
                 };
                 // As the target, and as the source of a cast to float.
                 let empty = match data_type {
@@ -245,6 +245,7 @@ fn attributes_are_checked() {
             message(28, float, &[("saturate", 1.into()), ("saturate", 1.into())]),
             "the attribute \"saturate\" is given twice",
         ),
+        (message(28, float, &[("to", 1.into())]), "the attribute \"to\" is given twice"),
         (message(28, 14.into(), &[]), "Cast-28 does not take COMPLEX64; no version of Cast does"),
         (message(27, 27.into(), &[]), "Cast-25 does not take FLOAT6E2M3; Cast-28 and later do"),
         (message(0, float, &[]), "opset 0 has no Cast; Cast-1 is the first"),
@@ -528,7 +529,12 @@ fn linear_operators_refuse_what_a_version_does_not_have() {
     let zero = Tensor::new(&[], DataType::Float8E4M3FN, &[0]).unwrap();
     assert_eq!(
         message(q.run(&x, &one, Some(&zero))),
-        "QuantizeLinear-13 does not take FLOAT8E4M3FN; QuantizeLinear-19 and later do"
+        "QuantizeLinear-13 does not take FLOAT8E4M3FN as y; QuantizeLinear-19 and later do"
+    );
+    let ints = Tensor::new(&[], DataType::Int32, &[1, 0, 0, 0]).unwrap();
+    assert_eq!(
+        message(QuantizeLinear::new(23, &[]).unwrap().run(&x, &ints, None)),
+        "QuantizeLinear-23 does not take INT32 as y_scale; no version of QuantizeLinear does"
     );
     assert_eq!(q.run(&x, &one, None).unwrap(), Tensor::new(&[2, 4], DataType::Uint8, &[3; 8]).unwrap());
     assert_eq!(
@@ -540,12 +546,59 @@ fn linear_operators_refuse_what_a_version_does_not_have() {
     let blocked = QuantizeLinear::new(21, &[("block_size", 3.into()), ("axis", (-1).into())]).unwrap();
     assert!(blocked.run(&x, &float(&[2, 2], 1.0), None).is_ok());
     assert!(blocked.run(&x, &float(&[2, 1], 1.0), None).is_err());
+    // (Nor are scales of one dimension those of an axis then.)
+    assert!(blocked.run(&x, &float(&[4], 1.0), None).is_err());
+    let eights = Tensor::new(&[2, 4], DataType::Float8E4M3FN, &[0x38; 8]).unwrap();
+    assert!(
+        DequantizeLinear::new(21, &[("block_size", 2.into())])
+            .unwrap()
+            .run(&eights, &float(&[4], 1.0), None)
+            .is_err()
+    );
     let signed = Tensor::new(&[], DataType::Int8, &[1]).unwrap();
     let output = [("output_dtype", DataType::Uint8.into())];
     assert!(QuantizeLinear::new(21, &output).unwrap().run(&x, &one, Some(&signed)).is_err());
     let nonzero = Tensor::new(&[], DataType::Float8E5M2, &[1]).unwrap();
     assert!(QuantizeLinear::new(21, &[]).unwrap().run(&x, &one, Some(&nonzero)).is_err());
     assert!(DequantizeLinear::new(9, &[]).is_err());
+}
+
+/// One scale and its zero point are a scalar or have one dimension, each as it likes, as in node tests of onnx; and zeros are zeros whatever their
+/// signs and pad bits.
+#[test]
+fn one_zero_point_is_one_zero_point() {
+    let one = |shape: &[usize]| Tensor::new(shape, DataType::Float, 2f32.to_le_bytes().to_vec()).unwrap();
+    for (scale, zero) in [([].as_slice(), [1].as_slice()), (&[1], &[]), (&[], &[]), (&[1], &[1])] {
+        let point = Tensor::new(zero, DataType::Uint8, &[3]).unwrap();
+        let codes = Tensor::new(&[2], DataType::Uint8, &[4, 5]).unwrap();
+        let floats = Tensor::new(&[2], DataType::Float, [2f32, 4.0].map(f32::to_le_bytes).concat()).unwrap();
+        assert_eq!(
+            DequantizeLinear::new(21, &[]).unwrap().run(&codes, &one(scale), Some(&point)).unwrap(),
+            floats
+        );
+        assert_eq!(
+            QuantizeLinear::new(21, &[]).unwrap().run(&floats, &one(scale), Some(&point)).unwrap(),
+            codes
+        );
+    }
+    let ones = [
+        (DataType::Float4E2M1, 0x22, 0xF8),
+        (DataType::Float8E4M3FN, 0x38, 0x80),
+        (DataType::Float6E2M3, 0x08, 0xE0),
+    ];
+    for (data_type, code, zero) in ones {
+        let x = Tensor::new(&[1], data_type, vec![code]).unwrap();
+        let run = |zero: u8| {
+            let zero = Tensor::new(&[], data_type, vec![zero]).unwrap();
+            DequantizeLinear::new(28, &[]).unwrap().run(&x, &one(&[]), Some(&zero))
+        };
+        assert_eq!(run(zero).unwrap().bytes().unwrap(), 2f32.to_le_bytes(), "{data_type}");
+        assert!(run(code).is_err(), "{data_type}");
+    }
+    // Of the types without -0 that code is NaN.
+    let x = Tensor::new(&[1], DataType::Float8E5M2FNUZ, &[0x40]).unwrap();
+    let nan = Tensor::new(&[], DataType::Float8E5M2FNUZ, &[0x80]).unwrap();
+    assert!(DequantizeLinear::new(28, &[]).unwrap().run(&x, &one(&[]), Some(&nan)).is_err());
 }
 
 /// A tensor without elements has the scales that its rank and axis need, as one with elements has, and they are checked.

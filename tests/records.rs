@@ -256,6 +256,66 @@ fn item_pair(depth: u32) -> BoxedStrategy<(ItemDType, ItemDType)> {
     prop_oneof![4 => elements, 1 => records, 1 => repeated, 1 => unwrapped].boxed()
 }
 
+/// What NumPy 2.4 reads of the same texts: an aligned record aligns those within it, and its size is a multiple of its alignment.
+#[test]
+fn records_within_aligned_ones_are_aligned() {
+    for (text, size, offsets, within) in [
+        (
+            "'names': ['a', 'b'], 'formats': ['i1', [('x', 'i1'), ('y', '<i4')]], 'offsets': [0, 4], 'itemsize': 12",
+            12,
+            [0, 4],
+            vec![0, 4],
+        ),
+        (
+            "'names': ['a', 'b'], 'formats': ['i1', [('x', 'i1'), ('y', 'i4', (2,)), ('z', 'i1')]]",
+            20,
+            [0, 4],
+            vec![0, 4, 12],
+        ),
+        ("'names': ['a', 'b'], 'formats': ['i1', 'i1,i4']", 12, [0, 4], vec![0, 4]),
+        ("'names': ['a', 'b'], 'formats': ['i1', ('i1,i4', (2,))]", 20, [0, 4], vec![0, 4]),
+        (
+            "'names': ['a', 'b'], 'formats': ['i1', {'names': ['x', 'y'], 'formats': ['i1', 'i4'], 'aligned': False}]",
+            12,
+            [0, 4],
+            vec![0, 4],
+        ),
+        ("'names': ['a', 'b'], 'formats': ['i4', 'i1'], 'offsets': [0, 4]", 8, [0, 4], vec![]),
+    ] {
+        let record: StructDType = format!("{{{text}, 'aligned': True}}").parse().unwrap();
+        assert_eq!((record.itemsize(), record.alignment()), (size, 4), "{text}");
+        let places: Vec<_> = record.fields().iter().map(|field| field.offset).collect();
+        assert_eq!(places, offsets, "{text}");
+        if let ItemBase::Record(inner) = record.fields()[1].dtype.base() {
+            assert_eq!(inner.fields().iter().map(|field| field.offset).collect::<Vec<_>>(), within, "{text}");
+        }
+    }
+    // Nor is one within a list that is not aligned.
+    let list: StructDType =
+        "[('a', 'i1'), ('b', {'names': ['x', 'y'], 'formats': ['i1', 'i4'], 'aligned': True})]"
+            .parse()
+            .unwrap();
+    assert_eq!((list.itemsize(), list.fields()[1].offset), (9, 1));
+    // The size of a record that is not aligned says so.
+    let packed: StructDType =
+        "{'names': ['a', 'b'], 'formats': [[('x', 'u1', (2,)), ('y', '<f8')], '<i2'], 'offsets': [0, 10], 'itemsize': 12, 'aligned': True}".parse().unwrap();
+    assert_eq!(packed.fields()[0].dtype.itemsize(), 10);
+    assert!(
+        "{'names': ['a'], 'formats': ['i4'], 'itemsize': 6, 'aligned': True}".parse::<StructDType>().is_err()
+    );
+    // Spaces behind a shape, and a byte order before it.
+    for (text, same) in [
+        ("3 i4", "3i4"),
+        ("(2,3)  f8", "(2,3)f8"),
+        (">(2,)i4", "(2,)>i4"),
+        ("<2<i4", "2<i4"),
+        ("(2,)i4, 3 i2 , f4", "2i4,3i2,f4"),
+    ] {
+        assert_eq!(text.parse::<ItemDType>().unwrap(), same.parse().unwrap(), "{text}");
+    }
+    assert!(">2<i4".parse::<ItemDType>().is_err());
+}
+
 /// Two records with as many fields: packed, aligned, or scattered with gaps, overlaps and any order.
 fn record_pair(depth: u32) -> BoxedStrategy<(StructDType, StructDType)> {
     fn build(items: Vec<ItemDType>, layout: u8, gaps: &[usize], scatter: bool) -> StructDType {

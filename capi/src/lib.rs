@@ -3,7 +3,7 @@
 //! Every function checks its arguments, returns a status instead of panicking, and writes nothing when
 //! it fails. Two statuses are no such failures: `LANECAST_ERR_LOSSY` says what a cast found, and
 //! `LANECAST_ERR_CANCELLED` that a callback has stopped it in the middle. (After the `LANECAST_ERR_MEMORY` of a scaled cast
-//! what it writes has unspecified contents.) Names, codes and the layout of `lanecast_options` never change; new ones are
+//! what it writes has unspecified contents, and after that of a checked one the bits of `validity` may be 0.) Names, codes and the layout of `lanecast_options` never change; new ones are
 //! added at the end.
 
 #![allow(non_camel_case_types, reason = "C names")]
@@ -332,6 +332,9 @@ pub unsafe extern "C" fn lanecast_options_stochastic(
     first: u64,
 ) -> lanecast_status {
     guard(|| {
+        // (Whoever calls this has both blocks. A third would be none of theirs: this writes two, then, too.)
+        const BOTH: () = assert!(size_of::<lanecast_options>() == 48);
+        let () = BOTH;
         // SAFETY: the caller's promise: NULL, or there are as many bytes as `size` says, and as many as a whole structure.
         let known = unsafe { read_sized("o", o, FIRST_BLOCK) }?;
         let size = size_of::<lanecast_options>() as u32;

@@ -619,7 +619,7 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
     check_targets(args, &scale_to)?;
     listen();
     for path in [&args.dst, &scale_to].into_iter().filter(|path| !is_pipe(path)) {
-        remove_abandoned(parent(path), &file_name(path));
+        remove_abandoned(parent(path), &file_name(path), &args.src);
     }
     let packing = if is_npy(&args.dst) { Packing::OnePerByte } else { Packing::LowFirst };
     let mut writing = Writing {

@@ -830,7 +830,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     } else {
         let parent = args.dst.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
-        remove_abandoned(parent, &file_name(&args.dst));
+        remove_abandoned(parent, &file_name(&args.dst), &args.src);
         (parent.to_owned(), Some(args.dst.clone()), Vec::new())
     };
     let shards: Vec<usize> = shards

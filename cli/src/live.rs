@@ -284,15 +284,23 @@ impl Live {
     }
 }
 
+/// Letters and digits by which the names of temporary files differ.
+const RANDOM: usize = 6;
+
 /// A file that is removed unless it gets its name. On Unix it is locked, so that others see that somebody writes it.
 pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
     let (prefix, mut builder) = (format!(".{name}."), Builder::new());
-    let temp = system::shared(builder.prefix(&prefix).suffix(".tmp")).tempfile_in(dir).map_err(on(dir))?;
-    // (Not every file system has locks: `remove_abandoned` leaves what it cannot lock. Windows keeps others from reading what is locked.)
-    if cfg!(unix) {
-        _ = temp.as_file().try_lock();
+    system::shared(builder.prefix(&prefix).rand_bytes(RANDOM).suffix(".tmp"));
+    loop {
+        let temp = builder.tempfile_in(dir).map_err(on(dir))?;
+        // (Not every file system has locks: `remove_abandoned` leaves what it cannot lock. Windows keeps others from reading what is locked.)
+        let is_locked = if cfg!(unix) { temp.as_file().try_lock() } else { Ok(()) };
+        // Before it was locked, it may have been taken for abandoned, and another is made.
+        let is_taken = matches!(is_locked, Err(TryLockError::WouldBlock)) || !temp.path().exists();
+        if !is_taken {
+            return Ok(temp);
+        }
     }
-    Ok(temp)
 }
 
 /// Whether nobody writes a temporary file any more: who does has locked it. Where there are no locks, `without_locks` is the answer.
@@ -305,12 +313,19 @@ pub(crate) fn is_abandoned(path: &Path, without_locks: bool) -> bool {
     }
 }
 
-/// Removes the temporary files of this name that runs have left that were killed, where they are locked by those who write them.
-pub(crate) fn remove_abandoned(dir: &Path, name: &str) {
-    let prefix = format!(".{name}.");
+/// Removes the temporary files of this name that runs have left that were killed, where they are locked by those who write them. The source is none
+/// of them, whatever its name.
+pub(crate) fn remove_abandoned(dir: &Path, name: &str, src: &Path) {
+    let (prefix, src) = (format!(".{name}."), fs::canonicalize(src).ok());
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let is_ours = |found: &str| found.starts_with(&prefix) && found.ends_with(".tmp");
-        if entry.file_name().to_str().is_some_and(is_ours) && is_abandoned(&entry.path(), false) {
+        let is_random =
+            |random: &str| random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric());
+        let is_ours = |found: &str| {
+            found.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tmp")).is_some_and(is_random)
+        };
+        let is_src = || src.is_some() && fs::canonicalize(entry.path()).ok() == src;
+        if entry.file_name().to_str().is_some_and(is_ours) && !is_src() && is_abandoned(&entry.path(), false)
+        {
             // (What cannot be removed does no harm.)
             _ = fs::remove_file(entry.path());
         }

@@ -40,7 +40,7 @@ use super::source::{
 };
 use super::width::{Bits, Width};
 use super::{Codec, Repacked, Swapped};
-use crate::formats::dtype::{DType, FloatFormat, Kind};
+use crate::formats::dtype::{DTYPES, DType, FloatFormat, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
@@ -222,6 +222,23 @@ fn ends_packed<I: Ways>(route: &Route) -> bool {
     let by = |hub: Hub| Route { from: hub.dtype, src: Layout::native(hub.dtype), ..*route };
     writes_packed::<I>(route) || hub::<I>(route).is_some_and(|hub| ends_packed::<I>(&by(hub)))
 }
+
+// What packs is written for these formats and widths: `finite_by_f16` and `half_by_nibbles` go by the name of a float, integers by their bits.
+const _: () = {
+    let mut i = 0;
+    while i < DTYPES {
+        let dtype = DType::ALL[i];
+        let is_known = match dtype.float_format() {
+            Some(_) => matches!(dtype, DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2),
+            None => matches!(dtype.bits(), 1 | 2 | 4),
+        };
+        assert!(
+            dtype.bits() >= 8 || is_known,
+            "elements of fewer than 8 bits need codecs that pack them, in this file"
+        );
+        i += 1;
+    }
+};
 
 /// Is there a codec that packs elements itself?
 fn writes_packed<I: Ways>(route: &Route) -> bool {

@@ -465,7 +465,11 @@ pub(crate) fn dlpack_capsule<'py>(
         }
         None => {
             let size = view.itemsize() as isize;
-            if view.strides.iter().any(|stride| stride % size != 0) {
+            // (Where there is nothing to step to, strides may be anything.)
+            let steps = |&(extent, _): &(&usize, &isize)| *extent > 1;
+            let is_empty = view.shape.contains(&0);
+            let mut steps = view.shape.iter().zip(&view.strides).filter(steps);
+            if !is_empty && steps.any(|(_, stride)| stride % size != 0) {
                 return Err(PyBufferError::new_err(
                     "the strides are no multiples of an element, which DLPack needs",
                 ));

@@ -588,6 +588,15 @@ def test_dlpack_in(version):
     assert lanecast.from_dlpack(Producer(b"\x38", (1,), device=(3, 1), version=version)).tolist() == [0x38]
 
 
+def test_strides_that_nothing_steps_by_are_exported():
+    for n in [0, 1]:
+        field = np.ones(n, "i1,f4")["f1"]
+        assert field.strides == (5,)
+        assert np.from_dlpack(lanecast.dlpack(field)).tolist() == field.tolist()
+    with pytest.raises(BufferError, match="no multiples of an element"):
+        np.from_dlpack(lanecast.dlpack(np.ones(2, "i1,f4")["f1"]))
+
+
 def test_read_only_dlpack():
     assert not lanecast.from_dlpack(Producer(b"1", (1,), flags=1)).flags.writeable
     with pytest.raises(ValueError, match="out is read-only"):

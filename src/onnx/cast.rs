@@ -208,6 +208,9 @@ impl Schema {
             _ => ("", NEVER),
         };
         let (operator, version) = (self.operator, self.version);
+        if (operator, name) == (Operator::Cast, "to") {
+            return Err(Error::Repeated { name: name.to_owned() });
+        }
         if version < brought {
             let since = operator.since(brought);
             return Err(Error::Attribute { operator, version, name: name.to_owned(), since });
@@ -243,7 +246,7 @@ impl Schema {
         let (operator, version) = (self.operator, self.version);
         if version < data_type.since() {
             let since = operator.since(data_type.since());
-            return Err(Error::DataType { operator, version, data_type, since });
+            return Err(Error::DataType { operator, version, data_type, place: "", since });
         }
         Ok(())
     }
@@ -342,7 +345,7 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// The operator of an opset: `to` and the other attributes are checked against its version there.
+    /// The operator of an opset: `to` and the other attributes, without it, are checked against its version there.
     ///
     /// Up to opset 5, `to` is a string; later it is a number of [`DataType`].
     ///

@@ -19,7 +19,7 @@ use crate::text;
 ///
 /// let error = Cast::new(13, DataType::Float8E5M2, &[]).unwrap_err();
 /// let (operator, data_type) = (Operator::Cast, DataType::Float8E5M2);
-/// assert_eq!(error, Error::DataType { operator, version: 13, data_type, since: Some(19) });
+/// assert_eq!(error, Error::DataType { operator, version: 13, data_type, place: "", since: Some(19) });
 /// assert_eq!(error.to_string(), "Cast-13 does not take FLOAT8E5M2; Cast-19 and later do");
 /// ```
 #[derive(Clone, PartialEq, Debug)]
@@ -78,6 +78,8 @@ pub enum Error {
         version: u32,
         /// The type.
         data_type: DataType,
+        /// Of which input, output or attribute; empty where it may be of any.
+        place: &'static str,
         /// The first version that takes it, if there is one.
         since: Option<u32>,
     },
@@ -143,8 +145,9 @@ impl fmt::Display for Error {
                 write!(f, "the attribute {name:?} is {value}; it can be {expected}")
             }
             Self::Repeated { name } => write!(f, "the attribute {name:?} is given twice"),
-            Self::DataType { operator, version, data_type, since } => {
-                write!(f, "{operator}-{version} does not take {data_type}; ")?;
+            Self::DataType { operator, version, data_type, place, since } => {
+                let of = if place.is_empty() { "" } else { " as " };
+                write!(f, "{operator}-{version} does not take {data_type}{of}{place}; ")?;
                 match since {
                     Some(since) => write!(f, "{operator}-{since} and later do"),
                     None => write!(f, "no version of {operator} does"),

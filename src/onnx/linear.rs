@@ -3,7 +3,7 @@
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 
-use super::cast::Attribute;
+use super::cast::{Attribute, Cast};
 use super::data_type::DataType;
 use super::error::Error;
 use super::operator::Operator;
@@ -127,12 +127,12 @@ impl Rules {
         Ok(())
     }
 
-    /// Does this version take and give the type?
-    fn check(&self, data_type: DataType, brought: Option<u32>) -> Result<DType, Error> {
+    /// Does this version take and give the type, as an input, output or attribute of such a name?
+    fn check(&self, data_type: DataType, brought: Option<u32>, place: &'static str) -> Result<DType, Error> {
         let (operator, version) = (self.operator, self.version);
         if brought.is_none_or(|brought| version < brought) {
             let since = brought.and_then(|brought| operator.since(brought));
-            return Err(Error::DataType { operator, version, data_type, since });
+            return Err(Error::DataType { operator, version, data_type, place, since });
         }
         data_type.dtype().ok_or(Error::NotBytes)
     }
@@ -144,8 +144,9 @@ impl Rules {
             value: format!("{value:?}"),
             expected,
         };
-        let is_blocked = self.block_size > 0 && scales.len() == shape.len() && !shape.is_empty();
-        if !is_blocked && (scales.is_empty() || scales == [1]) {
+        let is_blocked =
+            self.block_size > 0 && !shape.is_empty() && (scales.len() == shape.len() || !is_one(scales));
+        if !is_blocked && is_one(scales) {
             return Ok(Scaling::per_tensor(scale).profile(Profile::Onnx));
         }
         if self.version < 13 {
@@ -176,6 +177,11 @@ impl Rules {
     }
 }
 
+/// Is it the shape of one scale for all?
+fn is_one(scales: &[usize]) -> bool {
+    matches!(scales, [] | [1])
+}
+
 /// The numbers of a tensor.
 fn numbers<'a>(tensor: &'a Tensor<'_>) -> Result<&'a [u8], Error> {
     match tensor.elements() {
@@ -184,22 +190,26 @@ fn numbers<'a>(tensor: &'a Tensor<'_>) -> Result<&'a [u8], Error> {
     }
 }
 
-/// The bytes of zero points. Those of float8 only say its type, and must be zero.
+/// The bytes of zero points. Those that do not count only say their type, and must be zero.
 fn zero_points<'a>(
     zero: Option<&'a Tensor<'_>>,
     scale: &Tensor<'_>,
     may_count: bool,
 ) -> Result<Option<&'a [u8]>, Error> {
     let Some(zero) = zero else { return Ok(None) };
-    if zero.shape() != scale.shape() {
+    if zero.shape() != scale.shape() && !(is_one(zero.shape()) && is_one(scale.shape())) {
         return Err(Error::ScaleShape { needed: scale.shape().to_vec(), given: zero.shape().to_vec() });
     }
     let bytes = numbers(zero)?;
     if may_count {
         return Ok(Some(bytes));
     }
-    if bytes.iter().any(|&byte| byte != 0) {
-        return Err(ScaledError::Unsupported { what: "the zero point of a float8 is 0" }.into());
+    // (As float32, in which -0 is zero, too.)
+    let floats = Cast::new(28, DataType::Float, &[])?.run(zero)?;
+    if numbers(&floats)?.as_chunks().0.iter().any(|&bytes| f32::from_le_bytes(bytes) != 0.0) {
+        let what =
+            "the zero point of a float is 0 here (of float4 and float6 in QuantizeLinear it may be another)";
+        return Err(ScaledError::Unsupported { what }.into());
     }
     Ok(None)
 }
@@ -264,8 +274,8 @@ impl QuantizeLinear {
         y_zero_point: Option<&Tensor<'_>>,
     ) -> Result<Tensor<'static>, Error> {
         let rules = &self.rules;
-        let from = rules.check(x.data_type(), data_since(x.data_type()))?;
-        let scale = rules.check(y_scale.data_type(), scale_since(y_scale.data_type()))?;
+        let from = rules.check(x.data_type(), data_since(x.data_type()), "x")?;
+        let scale = rules.check(y_scale.data_type(), scale_since(y_scale.data_type()), "y_scale")?;
         if rules.version < 23 && scale != from && from != DType::I32 {
             return Err(Error::Types { first: x.data_type(), second: y_scale.data_type() });
         }
@@ -274,10 +284,10 @@ impl QuantizeLinear {
             (Some(given), _) | (None, Some(given)) => given,
             (None, None) => DataType::Uint8,
         };
-        let to = rules.check(to_type, since(to_type))?;
+        let to = rules.check(to_type, since(to_type), "y")?;
         let mut scaling = rules.scaling(x.shape(), y_scale.shape(), scale)?;
         if let Some(precision) = rules.precision {
-            scaling = scaling.precision(rules.check(precision, data_since(precision))?);
+            scaling = scaling.precision(rules.check(precision, data_since(precision), "precision")?);
         }
         let is_float8 = to.float_format().is_some_and(|format| format.bits() == 8);
         let zeros = zero_points(y_zero_point, y_scale, !is_float8)?;
@@ -346,14 +356,14 @@ impl DequantizeLinear {
     ) -> Result<Tensor<'static>, Error> {
         let rules = &self.rules;
         let takes = if x.data_type() == DataType::Int32 { Some(10) } else { since(x.data_type()) };
-        let from = rules.check(x.data_type(), takes)?;
-        let scale = rules.check(x_scale.data_type(), scale_since(x_scale.data_type()))?;
+        let from = rules.check(x.data_type(), takes, "x")?;
+        let scale = rules.check(x_scale.data_type(), scale_since(x_scale.data_type()), "x_scale")?;
         let to_type = match rules.output_dtype {
             Some(given) => given,
             None if scale == DType::F8E8M0 => DataType::Float,
             None => x_scale.data_type(),
         };
-        let to = rules.check(to_type, data_since(to_type).filter(|_| to_type != DataType::Int32))?;
+        let to = rules.check(to_type, data_since(to_type).filter(|_| to_type != DataType::Int32), "y")?;
         if let Some(zero) = x_zero_point.filter(|zero| zero.data_type() != x.data_type()) {
             return Err(Error::Types { first: x.data_type(), second: zero.data_type() });
         }

@@ -16,7 +16,7 @@ pub(super) const MAX_LEVELS: usize = 32;
 
 /// What one item of a buffer is: an element, a record, or a sub-array of either.
 ///
-/// Reads all that NumPy's `dtype(..)` reads of a string, and the text of its `descr` and of its `str`.
+/// Reads what NumPy's `dtype(..)` reads of a string (but for spaces and signs within its numbers), and the text of its `descr` and of its `str`.
 ///
 /// ```
 /// use lanecast::{records::ItemDType, DType};
@@ -291,6 +291,14 @@ impl ItemDType {
         }
     }
 
+    /// The same with its records aligned, as they are within an aligned one.
+    pub(super) fn aligned_within(&self) -> Result<Self, StructError> {
+        match &self.base {
+            ItemBase::Element(_) => Ok(self.clone()),
+            ItemBase::Record(record) => Self::from(&record.aligned_within()?).array(&self.shape),
+        }
+    }
+
     /// The record, if it is one and not many.
     pub(super) fn as_record(&self) -> Option<&StructDType> {
         match &self.base {
@@ -382,6 +390,21 @@ impl StructDType {
     ) -> Result<Self, StructError> {
         let fields = fields.into_iter().map(|(name, dtype)| (name.into(), None, dtype.into()));
         Self::in_sequence(fields.collect(), true)
+    }
+
+    /// The same with an alignment, if the fields have nothing between them.
+    fn aligned_within(&self) -> Result<Self, StructError> {
+        let mut end = 0;
+        let follows =
+            |field: &Field| core::mem::replace(&mut end, field.offset + field.dtype.itemsize) == field.offset;
+        if self.aligned || !self.fields.iter().all(follows) || end != self.itemsize {
+            return Ok(self.clone());
+        }
+        let fields = self
+            .fields
+            .iter()
+            .map(|field| Ok((field.name.clone(), field.title.clone(), field.dtype.aligned_within()?)));
+        Self::in_sequence(fields.collect::<Result<_, StructError>>()?, true)
     }
 
     pub(super) fn in_sequence(

@@ -24,7 +24,8 @@
 //! | an integer | the number, rounded by `int_rounding` (of 4 bits and fewer, too; default: toward zero, 100.5 is 100, 1e3 is 1000); an error if it does not fit, and for NaN and Inf |
 //! | bool | `true` and `false` in any case; else true unless the number is 0 |
 //!
-//! An error names the first wrong text and its place. What the destination holds then is not specified.
+//! An error names the first wrong text and its place; but whether offsets ascend and bytes are UTF-8 is known of 4,096 texts before the first of
+//! those is read. What the destination holds then is not specified.
 //!
 //! # Writing
 //!
