@@ -407,10 +407,14 @@ fn refused_at(error: lanecast::Error, first: u64) -> Failure {
     }
 }
 
+/// Whether a scale was made of NaN or Inf.
+fn is_of_none(scale: f32) -> bool {
+    !scale.is_finite() || scale == f32::MAX
+}
+
 /// How many scales were made of NaN or Inf.
 fn scales_of_none(scales: &[u8]) -> u64 {
-    let scales = scales.as_chunks().0.iter().map(|scale| f32::from_le_bytes(*scale));
-    scales.filter(|scale| !scale.is_finite() || *scale == f32::MAX).count() as u64
+    scales.as_chunks().0.iter().filter(|scale| is_of_none(f32::from_le_bytes(**scale))).count() as u64
 }
 
 /// A result that is being written, from its beginning to its end.
@@ -427,6 +431,50 @@ struct Writing<'a> {
     read: u64,
     written: u64,
     report: CastReport,
+    /// What counts the negative elements of a dtype without a sign, under scales.
+    negatives: Option<Negatives>,
+}
+
+/// Counts the elements that are below a dtype without a sign: found scales are positive.
+struct Negatives {
+    wide: Caster,
+    narrow: Caster,
+    values: Vec<u8>,
+    codes: Vec<u8>,
+}
+
+impl Negatives {
+    /// None if the target has a sign.
+    fn new(from: &Numbers, to: DType, options: &CastOptions) -> Result<Option<Self>> {
+        // (Of floats without a sign there are no scaled ones.)
+        if !matches!(to, DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32) {
+            return Ok(None);
+        }
+        let wrong = |error: lanecast::Error| Failure::usage(error.to_string());
+        let wide =
+            CastOptions::new().src_order(from.order).src_packing(from.packing).dst_order(ByteOrder::Little);
+        let narrow = options.src_order(ByteOrder::Little).int_rounding(options.rounding);
+        Ok(Some(Self {
+            wide: Caster::new(from.dtype, DType::F64, &wide).map_err(wrong)?,
+            narrow: Caster::new(DType::F64, to, &narrow).map_err(wrong)?,
+            values: Vec::new(),
+            codes: Vec::new(),
+        }))
+    }
+
+    /// Looks at `n` elements, of which each has a scale.
+    fn count(&mut self, src: &[u8], n: usize, scale: impl Fn(usize) -> [u8; 4]) -> Result<CastReport> {
+        let wrong = |error: lanecast::Error| Failure::refused(error.to_string());
+        self.values.resize(n * 8, 0);
+        self.wide.cast(src, &mut self.values, n).map_err(wrong)?;
+        for (i, value) in self.values.as_chunks_mut().0.iter_mut().enumerate() {
+            let scale = f32::from_le_bytes(scale(i));
+            let quotient = (f64::from_le_bytes(*value) / f64::from(scale)).min(0.0);
+            *value = if is_of_none(scale) { 0.0 } else { quotient }.to_le_bytes();
+        }
+        self.codes.resize(self.narrow.destination_bytes(n).unwrap_or(0), 0);
+        self.narrow.cast_checked(&self.values, &mut self.codes, n).map_err(wrong)
+    }
 }
 
 impl Writing<'_> {
@@ -449,11 +497,16 @@ impl Writing<'_> {
         }
         let scales = self.scaled()?;
         let wrong = scales_of_none(&scales);
-        let lost = (wrong > 0)
+        let of_none = (wrong > 0)
             .then(|| format!("{} found NaN or Inf: what they scale is lost", count(wrong, "scale")));
+        let lost: Vec<_> = losses(&self.report, self.to).into_iter().chain(of_none).collect();
+        let lost = (!lost.is_empty()).then(|| lost.join("; "));
         match lost {
             Some(lost) if self.args.strict => Err(Failure::new(Kind::Limit, lost)),
-            lost => Ok((Some(scales), lost, json!({ "scales": wrong }))),
+            lost => {
+                let CastReport { below, first, .. } = self.report;
+                Ok((Some(scales), lost, json!({ "scales": wrong, "below": below, "first": first })))
+            }
         }
     }
 
@@ -493,6 +546,7 @@ impl Writing<'_> {
         if self.packing != Packing::OnePerByte && (line * u64::from(self.to.bits())) % 8 != 0 {
             return Err(Failure::not_there(format!("rows of {line} {} in raw numbers", self.to)));
         }
+        self.negatives = Negatives::new(from, self.to, &self.options)?;
         if of_rows && !from.fortran {
             return self.row_by_row(line);
         }
@@ -513,6 +567,10 @@ impl Writing<'_> {
             dst.resize(q.code_bytes(&shape).map_err(wrong)?, 0);
             some.resize(shape[0] * 4, 0);
             q.quantize(src, &shape, &mut dst, &mut some).map_err(wrong)?;
+            if let Some(negatives) = &mut self.negatives {
+                let scales = some.as_chunks().0;
+                self.report.append(negatives.count(src, n, |i| scales[i / line as usize])?);
+            }
             found.extend(&some);
             self.write(&dst)
         })?;
@@ -574,6 +632,10 @@ impl Writing<'_> {
             dst.resize(q.code_bytes(&shape).map_err(wrong)?, 0);
             let scales = &scales[at.start * 4..at.end * 4];
             q.quantize_given(src, &shape, scales, None, &mut dst).map_err(wrong)?;
+            if let Some(negatives) = &mut self.negatives {
+                let scales = scales.as_chunks().0;
+                self.report.append(negatives.count(src, n, |i| scales[i % scales.len()])?);
+            }
             self.write(&dst)
         })
     }
@@ -638,6 +700,7 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
         read: 0,
         written: 0,
         report: CastReport::default(),
+        negatives: None,
     };
     if is_npy(&args.dst) {
         writing.write(&npy_header(to, &from.shape, from.fortran))?;

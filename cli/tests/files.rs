@@ -187,6 +187,39 @@ fn what_is_lost_is_said() {
     assert!(!at("s.npy").exists() && !at("s.scale.npy").exists());
 }
 
+/// Found scales are positive: negative numbers are below what has no sign.
+#[test]
+fn negatives_under_scales_are_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let x = [[1.0f32, -1.0, 2.0], [4.0, -0.001, -0.0], [f32::NAN, -1.0, 0.0], [-3.0, 0.0, 1.0]];
+    let turned: Vec<f32> = (0..12).map(|i| x[i % 4][i / 4]).collect();
+    fs::write(at("c.npy"), npy("<f4", false, "(4, 3)", &le(x.as_flattened()))).unwrap();
+    fs::write(at("f.npy"), npy("<f4", true, "(4, 3)", &le(&turned))).unwrap();
+    let finite: Vec<f32> = x.into_iter().flatten().map(|x| if x.is_nan() { 0.0 } else { x }).collect();
+    fs::write(at("t.npy"), npy("<f4", false, "(4, 3)", &le(&finite))).unwrap();
+    for (name, scale, scales, below, first) in
+        [("c", "row", 1, 2, 1), ("f", "row", 1, 2, 3), ("t", "tensor", 0, 3, 1)]
+    {
+        for to in ["uint8", "uint4"] {
+            let words = format!("cast {name}.npy {name}8.npy --to {to} --scale {scale}");
+            let out = line(dir.path(), &format!("{words} --force"));
+            let text = String::from_utf8_lossy(&out.stderr);
+            let said = format!("{below} elements are lost in {to}: {below} below; the first is ");
+            assert!(out.status.success() && text.contains(&said), "{words}: {text}");
+            let lost = &ok(dir.path(), &format!("{words} --force --json"))["lost"];
+            assert_eq!(*lost, json!({ "scales": scales, "below": below, "first": first }), "{words}");
+            let text =
+                fails(dir.path(), &format!("cast {name}.npy no.npy --to {to} --scale {scale} --strict"), 1);
+            assert!(text.contains(&said) && !at("no.npy").exists() && !at("no.scale.npy").exists(), "{text}");
+        }
+    }
+    // What rounds to 0 is in range, and int8 has a sign.
+    ok(dir.path(), "cast t.npy t8.npy --to int8 --scale tensor --strict --force");
+    fs::write(at("small.npy"), npy("<f4", false, "(3,)", &le(&[1.0, -0.001, -0.0]))).unwrap();
+    ok(dir.path(), "cast small.npy s8.npy --to uint8 --scale row --strict");
+}
+
 /// `-` is standard input, and standard output.
 #[test]
 fn numbers_go_through_pipes() {
