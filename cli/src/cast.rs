@@ -417,6 +417,16 @@ fn scales_of_none(scales: &[u8]) -> u64 {
     scales.as_chunks().0.iter().filter(|scale| is_of_none(f32::from_le_bytes(**scale))).count() as u64
 }
 
+/// What was written, and what it has lost.
+struct Made {
+    scales: Option<Vec<u8>>,
+    /// In words, if anything was lost.
+    lost: Option<String>,
+    /// What `--strict` says of it.
+    refused: Option<Failure>,
+    json: serde_json::Value,
+}
+
 /// A result that is being written, from its beginning to its end.
 struct Writing<'a> {
     args: &'a Cast,
@@ -489,11 +499,12 @@ impl Writing<'_> {
         }
     }
 
-    /// Writes everything. The scales, if there are any; what was lost, in words, if anything was; and as JSON.
-    fn run(&mut self) -> Result<(Option<Vec<u8>>, Option<String>, serde_json::Value)> {
+    /// Writes everything.
+    fn run(&mut self) -> Result<Made> {
         if self.args.scale == ScaleOf::None {
-            self.plain()?;
-            return Ok((None, losses(&self.report, self.to), losses_json(&self.report)));
+            let refused = self.plain()?;
+            let (lost, json) = (losses(&self.report, self.to), losses_json(&self.report));
+            return Ok(Made { scales: None, lost, refused, json });
         }
         let scales = self.scaled()?;
         let wrong = scales_of_none(&scales);
@@ -501,33 +512,38 @@ impl Writing<'_> {
             .then(|| format!("{} found NaN or Inf: what they scale is lost", count(wrong, "scale")));
         let lost: Vec<_> = losses(&self.report, self.to).into_iter().chain(of_none).collect();
         let lost = (!lost.is_empty()).then(|| lost.join("; "));
-        match lost {
-            Some(lost) if self.args.strict => Err(Failure::new(Kind::Limit, lost)),
-            lost => {
-                let CastReport { below, first, .. } = self.report;
-                Ok((Some(scales), lost, json!({ "scales": wrong, "below": below, "first": first })))
-            }
-        }
+        let refused = lost.as_ref().filter(|_| self.args.strict).map(|lost| Failure::new(Kind::Limit, lost));
+        let CastReport { below, first, .. } = self.report;
+        let json = json!({ "scales": wrong, "below": below, "first": first });
+        Ok(Made { scales: Some(scales), lost, refused, json })
     }
 
-    /// Casts elements without scales.
-    fn plain(&mut self) -> Result<()> {
+    /// Casts elements without scales. What `--strict` refuses ends it, or with `--json` the writing: all that is lost is counted.
+    fn plain(&mut self) -> Result<Option<Failure>> {
         let (from, to, packing) = (self.from, self.to, self.packing);
         let caster =
             Caster::new(from.dtype, to, &self.options).map_err(|error| Failure::usage(error.to_string()))?;
-        let mut dst = Vec::new();
+        let (mut dst, mut refused) = (Vec::new(), None);
         pieces(from, &self.args.src, 1, self.each, |src, first, n| {
             let size = to.byte_len(n, packing).ok_or_else(|| Failure::refused("too many elements"))?;
             dst.resize(size, 0);
-            if self.args.strict {
-                caster.try_cast(src, &mut dst, n).map_err(|error| refused_at(error, first))?;
+            let is_tried = self.args.strict && refused.is_none();
+            if is_tried {
+                match caster.try_cast(src, &mut dst, n).map_err(|error| refused_at(error, first)) {
+                    Err(error) if self.args.json && error.kind == Kind::Limit => refused = Some(error),
+                    done => done?,
+                }
+            }
+            if is_tried && refused.is_none() {
+                self.report.elements += n;
             } else {
                 let found = caster.cast_checked(src, &mut dst, n);
                 self.report.append(found.map_err(|error| Failure::refused(error.to_string()))?);
             }
             (self.elements, self.read) = (first + n as u64, self.read + src.len() as u64);
-            self.write(&dst)
-        })
+            if refused.is_none() { self.write(&dst) } else { Ok(()) }
+        })?;
+        Ok(refused)
     }
 
     /// Writes codes, and returns their scales.
@@ -705,18 +721,28 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
     if is_npy(&args.dst) {
         writing.write(&npy_header(to, &from.shape, from.fortran))?;
     }
-    let (scales, lost, losses) = writing.run().map_err(|error| match error.kind {
+    let untouched = |error: Failure| match error.kind {
         Kind::Limit | Kind::Interrupted if !is_pipe(&args.dst) => error.help("nothing was written"),
         _ => error,
-    })?;
+    };
+    let Made { scales, lost, refused, json } = writing.run().map_err(untouched)?;
     let read = from.source.as_ref().map_or(writing.read, |source| source.len());
     let shape = if from.source.is_some() { from.shape.clone() } else { vec![writing.elements] };
-    let (elements, written) = (writing.elements, writing.written);
-    writing.publish(scales.as_deref(), &scale_to)?;
+    let elements = writing.elements;
+    let written = if refused.is_some() { 0 } else { writing.written };
+    if refused.is_none() {
+        writing.publish(scales.as_deref(), &scale_to)?;
+    }
     if args.json {
-        return out::json(&json!({
-            "from": from.dtype.name(), "to": to.name(), "shape": shape, "bytes_in": read, "bytes_out": written, "lost": losses,
-        }));
+        out::json(&json!({
+            "from": from.dtype.name(), "to": to.name(), "shape": shape, "bytes_in": read, "bytes_out": written, "lost": json,
+        }))?;
+    }
+    if let Some(refused) = refused {
+        return Err(untouched(refused));
+    }
+    if args.json {
+        return Ok(());
     }
     if let Some(lost) = lost {
         out::note(format_args!("warning: {lost} (--strict refuses that)"));

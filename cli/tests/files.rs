@@ -166,6 +166,10 @@ fn what_is_lost_is_said() {
     assert!(text.contains("element 1, 1000000000.0, is above what int8 holds"), "{text}");
     assert!(text.contains("nothing was written"), "{text}");
     assert!(!at("w.bin").exists());
+    let out = line(dir.path(), "cast x.bin w.bin --from f32 --to int8 --strict --json");
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((out.status.code(), &report["lost"], &report["bytes_out"]), (Some(1), &lost, &json!(0)));
+    assert!(!at("w.bin").exists());
     // Nothing is lost of what float16 can hold, and nothing is said.
     fs::write(at("x.bin"), le(&[1.0, 0.1, f32::NAN, f32::INFINITY])).unwrap();
     let out = line(dir.path(), "cast x.bin h.bin --from f32 --to f16 --strict");
@@ -179,11 +183,16 @@ fn what_is_lost_is_said() {
     let out = line(dir.path(), "cast long.npy l.npy --to int16");
     let text = String::from_utf8_lossy(&out.stderr);
     assert!(text.contains("1 element is lost in int16: 1 above; the first is element 1048579"), "{text}");
+    let out = line(dir.path(), "cast long.npy m.npy --to int16 --strict --json");
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((&report["lost"]["above"], &report["lost"]["first"]), (&json!(1), &json!(1_048_579)));
     // A row of which an element is NaN has no scale.
     fs::write(at("rows.npy"), npy("<f4", false, "(2, 2)", &le(&[1.0, f32::NAN, 2.0, 3.0]))).unwrap();
     let out = line(dir.path(), "cast rows.npy r.npy --to int8 --scale row");
     assert!(String::from_utf8_lossy(&out.stderr).contains("warning: 1 scale found NaN or Inf"));
-    fails(dir.path(), "cast rows.npy s.npy --to int8 --scale row --strict", 1);
+    let out = line(dir.path(), "cast rows.npy s.npy --to int8 --scale row --strict --json");
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((out.status.code(), &report["lost"]["scales"]), (Some(1), &json!(1)));
     assert!(!at("s.npy").exists() && !at("s.scale.npy").exists());
 }
 
