@@ -39,8 +39,22 @@ struct Numbers {
     offset: u64,
 }
 
+/// How a .npy file begins.
+const MAGIC: &[u8] = b"\x93NUMPY";
+
 fn is_npy(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "npy")
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy"))
+}
+
+/// The end of the name of a file of arrays that is neither .npy nor raw numbers, and what to do with such files.
+fn of_others(path: &Path) -> Option<(String, &'static str)> {
+    let end = path.extension()?.to_string_lossy().to_lowercase();
+    let help = match &end[..] {
+        "npz" => "save its arrays as .npy files",
+        "safetensors" | "gguf" | "pt" | "pth" => "`lanecast convert` converts safetensors files",
+        _ => return None,
+    };
+    Some((end, help))
 }
 
 /// Whether a path stands for standard input or output.
@@ -63,19 +77,20 @@ fn open(args: &Cast) -> Result<Numbers> {
         Kind::Refused => error.help("a .npy file is needed, or raw numbers and --from"),
         _ => error,
     })?;
-    if is_npy(&args.src) { npy(&args.src, source, from) } else { raw(&args.src, source, from) }
+    let mut magic = vec![0; source.len().min(MAGIC.len() as u64) as usize];
+    source.read_at(&mut magic, 0).map_err(on(&args.src))?;
+    // (By its name, so that one that is damaged is not taken for raw numbers.)
+    if is_npy(&args.src) || magic == MAGIC {
+        npy(&args.src, source, from)
+    } else {
+        raw(&args.src, source, from)
+    }
 }
 
 /// Opens raw numbers, without a header.
 fn raw(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numbers> {
     let name = path.display();
-    let end = path.extension().map(|end| end.to_string_lossy().into_owned()).unwrap_or_default();
-    let help = match &end[..] {
-        "npz" => Some("save its arrays as .npy files"),
-        "safetensors" | "gguf" | "pt" | "pth" => Some("`lanecast convert` converts safetensors files"),
-        _ => None,
-    };
-    if let Some(help) = help {
+    if let Some((end, help)) = of_others(path) {
         return Err(
             Failure::refused(format!("{name}: a .{end} file is neither .npy nor raw numbers")).help(help)
         );
@@ -305,6 +320,10 @@ fn pieces(
     let mut first = 0;
     let Some(source) = &from.source else {
         return piped((each * bits / 8) as usize, |bytes| {
+            if first == 0 && bytes.starts_with(MAGIC) {
+                return Err(Failure::refused("standard input is a .npy file, not raw numbers")
+                    .help("name the file instead of -"));
+            }
             let count = bytes.len() as u64 * 8 / bits;
             if count * bits != bytes.len() as u64 * 8 {
                 let all = first * bits / 8 + bytes.len() as u64;
@@ -344,6 +363,10 @@ fn check_targets(args: &Cast, scale_to: &Path) -> Result<()> {
             true => Err(Failure::usage("--json and the numbers would both go to standard output")),
             false => Ok(()),
         };
+    }
+    if let Some((end, _)) = of_others(&args.dst) {
+        return Err(Failure::usage(format!("{}: no .{end} file is written here", args.dst.display()))
+            .help("a .npy file, or raw numbers: x.npy, x.bin"));
     }
     let scales = (args.scale != ScaleOf::None).then_some(scale_to);
     for path in [Some(args.dst.as_path()), scales].into_iter().flatten() {

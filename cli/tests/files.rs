@@ -148,6 +148,29 @@ fn raw_numbers_are_cast() {
     fails(dir.path(), "cast x.bin w.bin --from f32 --to e4m3", 3);
 }
 
+/// A .npy file is one by its beginning, too; what is written, by its name.
+#[test]
+fn npy_files_may_have_other_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let file = npy("<f4", false, "(2,)", &le(&[1.0, -2.5]));
+    let halves = npy("<f2", false, "(2,)", &[0, 0x3C, 0, 0xC1]);
+    for name in ["UP.NPY", "array", "array.bin"] {
+        fs::write(at(name), &file).unwrap();
+        for from in ["", "--from f32"] {
+            ok(dir.path(), &format!("cast {name} OUT.NPY --to f16 --quiet --force {from}"));
+            assert_eq!(fs::read(at("OUT.NPY")).unwrap(), halves, "{name}");
+        }
+        fails(dir.path(), &format!("cast {name} y.npy --to f16 --from bf16"), 2);
+    }
+    fs::write(at("x.bin"), le(&[1.0])).unwrap();
+    for name in ["out.npz", "out.safetensors", "out.SafeTensors"] {
+        let text = fails(dir.path(), &format!("cast x.bin {name} --from f32 --to f16"), 2);
+        assert!(text.contains("file is written here") && text.contains("x.npy"), "{text}");
+        assert!(!at(name).exists());
+    }
+}
+
 /// What a cast loses is said, and refused by `--strict`.
 #[test]
 fn what_is_lost_is_said() {
@@ -270,6 +293,7 @@ fn numbers_go_through_pipes() {
     for (words, input, code, says) in [
         ("cast - - --from f32 --to f16", &[0; 7][..], 3, "7 bytes are no whole number of float32"),
         ("cast - - --to f16", &[], 2, "need --from"),
+        ("cast - - --from u8 --to f16", b"\x93NUMPY\x01\x00..", 3, "name the file instead of -"),
         ("cast - y.npy --from f32 --to f16", &[], 2, "begins with a shape"),
         ("cast - z.bin --from f32 --to int8 --scale row", &[], 2, "--scale needs files"),
         ("cast x.npy - --to f16 --json", &[], 2, "standard output"),
