@@ -39,6 +39,18 @@ struct Numbers {
     offset: u64,
 }
 
+impl Numbers {
+    /// Whether elements lie in another order than C's.
+    fn is_turned(&self) -> bool {
+        self.fortran && self.shape.iter().filter(|&&length| length > 1).count() > 1
+    }
+
+    /// What the number of an element counts, where that is not C's order.
+    fn counted(&self) -> &'static str {
+        if self.is_turned() { " in the order of the file, Fortran's" } else { "" }
+    }
+}
+
 /// How a .npy file begins.
 const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -346,7 +358,14 @@ fn pieces(
 }
 
 /// Checks that DST may be written, and the file of scales, if there is one.
-fn check_targets(args: &Cast, scale_to: &Path) -> Result<()> {
+fn check_targets(args: &Cast, from: &Numbers, scale_to: &Path) -> Result<()> {
+    if from.is_turned() && !is_npy(&args.dst) {
+        return Err(Failure::refused(format!(
+            "{} is in Fortran order, which raw numbers do not say",
+            args.src.display()
+        ))
+        .help("a .npy file keeps the order; numpy.ascontiguousarray makes it C's"));
+    }
     let [src, dst] = [&args.src, &args.dst].map(|path| is_pipe(path));
     if (src || dst) && args.scale != ScaleOf::None {
         return Err(Failure::usage(
@@ -395,7 +414,7 @@ enum Target {
 }
 
 /// What to say of lost elements, if there are any.
-fn losses(found: &CastReport, to: DType) -> Option<String> {
+fn losses(found: &CastReport, from: &Numbers, to: DType) -> Option<String> {
     let first = found.first?;
     let classes = [
         (found.above, "above"),
@@ -408,9 +427,10 @@ fn losses(found: &CastReport, to: DType) -> Option<String> {
     let some: Vec<_> = some.map(|(n, name)| format!("{} {name}", out::number(n as u64))).collect();
     let are = if found.lost() == 1 { "is" } else { "are" };
     Some(format!(
-        "{} {are} lost in {to}: {}; the first is element {first}",
+        "{} {are} lost in {to}: {}; the first is element {first}{}",
         count(found.lost() as u64, "element"),
-        some.join(", ")
+        some.join(", "),
+        from.counted()
     ))
 }
 
@@ -420,11 +440,13 @@ fn losses_json(found: &CastReport) -> serde_json::Value {
 }
 
 /// The error of a cast of a piece, whose first element has this index.
-fn refused_at(error: lanecast::Error, first: u64) -> Failure {
+fn refused_at(error: lanecast::Error, first: u64, from: &Numbers) -> Failure {
     match error {
         lanecast::Error::Lossy(mut lossy) => {
             lossy.index += first as usize;
-            Failure::new(Kind::Limit, lossy.to_string())
+            let counted = from.counted();
+            let numbered = if counted.is_empty() { "" } else { "; it is numbered" };
+            Failure::new(Kind::Limit, format!("{lossy}{numbered}{counted}"))
         }
         error => Failure::refused(error.to_string()),
     }
@@ -526,14 +548,14 @@ impl Writing<'_> {
     fn run(&mut self) -> Result<Made> {
         if self.args.scale == ScaleOf::None {
             let refused = self.plain()?;
-            let (lost, json) = (losses(&self.report, self.to), losses_json(&self.report));
+            let (lost, json) = (losses(&self.report, self.from, self.to), losses_json(&self.report));
             return Ok(Made { scales: None, lost, refused, json });
         }
         let scales = self.scaled()?;
         let wrong = scales_of_none(&scales);
         let of_none = (wrong > 0)
             .then(|| format!("{} found NaN or Inf: what they scale is lost", count(wrong, "scale")));
-        let lost: Vec<_> = losses(&self.report, self.to).into_iter().chain(of_none).collect();
+        let lost: Vec<_> = losses(&self.report, self.from, self.to).into_iter().chain(of_none).collect();
         let lost = (!lost.is_empty()).then(|| lost.join("; "));
         let refused = lost.as_ref().filter(|_| self.args.strict).map(|lost| Failure::new(Kind::Limit, lost));
         let CastReport { below, first, .. } = self.report;
@@ -552,7 +574,7 @@ impl Writing<'_> {
             dst.resize(size, 0);
             let is_tried = self.args.strict && refused.is_none();
             if is_tried {
-                match caster.try_cast(src, &mut dst, n).map_err(|error| refused_at(error, first)) {
+                match caster.try_cast(src, &mut dst, n).map_err(|error| refused_at(error, first, from)) {
                     Err(error) if self.args.json && error.kind == Kind::Limit => refused = Some(error),
                     done => done?,
                 }
@@ -717,7 +739,7 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
     })?;
     let scale_to = scale_path(&args.dst);
     let from = open(args)?;
-    check_targets(args, &scale_to)?;
+    check_targets(args, &from, &scale_to)?;
     listen();
     for path in [&args.dst, &scale_to].into_iter().filter(|path| !is_pipe(path)) {
         remove_abandoned(parent(path), &file_name(path), &args.src);

@@ -135,6 +135,32 @@ fn columns_first_is_scaled_as_rows_first_is() {
     assert!(fails(dir.path(), "cast none.npy n8.npy --to int8 --scale row", 3).contains("[4, 0]"));
 }
 
+/// Raw numbers have no order but C's. A .npy file keeps Fortran's, in which a lost element is counted.
+#[test]
+fn columns_first_is_kept_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("f.npy"), npy("<f4", true, "(2, 3)", &le(&[1.0, 2.0, 1e9, 3.0, 4.0, 5.0]))).unwrap();
+    for dst in ["y.bin", "-"] {
+        let text = fails(dir.path(), &format!("cast f.npy {dst} --to f16"), 3);
+        assert!(
+            text.contains("is in Fortran order") && text.contains("a .npy file keeps the order"),
+            "{text}"
+        );
+    }
+    assert!(!at("y.bin").exists());
+    let out = line(dir.path(), "cast f.npy y.npy --to int8");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(text.contains("the first is element 2 in the order of the file, Fortran's (--strict"), "{text}");
+    let text = fails(dir.path(), "cast f.npy z.npy --to int8 --strict", 1);
+    assert!(text.contains("element 2, 1000000000.0, is above"), "{text}");
+    assert!(text.contains("; it is numbered in the order of the file, Fortran's"), "{text}");
+    // A line has one order.
+    fs::write(at("line.npy"), npy("<f4", true, "(1, 3)", &le(&[1.0, 2.0, 3.0]))).unwrap();
+    ok(dir.path(), "cast line.npy y.bin --to f32 --quiet");
+    assert_eq!(fs::read(at("y.bin")).unwrap(), le(&[1.0, 2.0, 3.0]));
+}
+
 #[test]
 fn raw_numbers_are_cast() {
     let dir = tempfile::tempdir().unwrap();
