@@ -242,10 +242,10 @@ pub(crate) struct Cast {
     /// The dtype of raw numbers, or of what NumPy has no name for
     #[arg(long, value_name = "DTYPE")]
     pub(crate) from: Option<String>,
-    /// Where a value goes that lies between two of the result
-    #[arg(long, default_value = "nearest-even")]
-    pub(crate) rounding: Rounding,
-    /// Whether what is too large becomes the largest value, or Inf or NaN
+    /// Where a value goes that lies between two of the result [default: nearest-even; zero to integers without --scale; up to e8m0]
+    #[arg(long)]
+    pub(crate) rounding: Option<Rounding>,
+    /// Whether in floats of 8 bits what is too large becomes the largest value [default: on], or Inf or NaN; other dtypes it does not concern
     #[arg(long)]
     pub(crate) saturate: Option<Switch>,
     /// Scales from the data, in a file beside DST

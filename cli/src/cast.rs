@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lanecast::checked::CastReport;
 use lanecast::scaled::{Quantizer, Scaling};
-use lanecast::{ByteOrder, CastOptions, Caster, DType, Packing};
+use lanecast::{ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Packing};
 use npyz::{NpyHeader, Order, TypeChar};
 use serde_json::json;
 use tempfile::NamedTempFile;
@@ -257,14 +257,20 @@ fn options(args: &Cast, from: &Numbers, packing: Packing) -> CastOptions {
         .src_order(from.order)
         .dst_order(ByteOrder::Little)
         .src_packing(from.packing)
-        .dst_packing(packing)
-        .rounding(match args.rounding {
-            Rounding::NearestEven => lanecast::Rounding::NearestEven,
-            Rounding::NearestAway => lanecast::Rounding::NearestAway,
-            Rounding::Zero => lanecast::Rounding::TowardZero,
-            Rounding::Up => lanecast::Rounding::Up,
-            Rounding::Down => lanecast::Rounding::Down,
-        });
+        .dst_packing(packing);
+    let options = match args.rounding {
+        None => options,
+        Some(mode) => {
+            let (mode, power) = match mode {
+                Rounding::NearestEven => (lanecast::Rounding::NearestEven, E8m0Rounding::Nearest),
+                Rounding::NearestAway => (lanecast::Rounding::NearestAway, E8m0Rounding::Nearest),
+                Rounding::Zero => (lanecast::Rounding::TowardZero, E8m0Rounding::Down),
+                Rounding::Up => (lanecast::Rounding::Up, E8m0Rounding::Up),
+                Rounding::Down => (lanecast::Rounding::Down, E8m0Rounding::Down),
+            };
+            options.rounding(mode).int_rounding(mode).e8m0_rounding(power)
+        }
+    };
     match args.saturate {
         None => options,
         Some(switch) => options.saturate(switch == Switch::On),
@@ -620,7 +626,7 @@ impl Writing<'_> {
 
     /// Quantises contiguous rows, each with a scale of its own.
     fn row_by_row(&mut self, line: u64) -> Result<Vec<u8>> {
-        let scaling = Scaling::blocks(&[1, 0], DType::F32);
+        let scaling = Scaling::blocks(&[1, 0], DType::F32).int_rounding(self.options.rounding);
         let q = Quantizer::new(self.from.dtype, self.to, &scaling, &self.options).map_err(wrong)?;
         let (mut dst, mut some, mut found) = (Vec::new(), Vec::new(), Vec::new());
         pieces(self.from, &self.args.src, line, self.each.max(line), |src, _, n| {
@@ -684,6 +690,7 @@ impl Writing<'_> {
         let of_rows = self.args.scale == ScaleOf::Row;
         let of_column = Scaling::blocks(&[0, 1], DType::F32);
         let scaling = if of_rows { of_column } else { Scaling::per_tensor(DType::F32) };
+        let scaling = scaling.int_rounding(self.options.rounding);
         let q = Quantizer::new(self.from.dtype, self.to, &scaling, &self.options).map_err(wrong)?;
         let mut dst = Vec::new();
         pieces(self.from, &self.args.src, line, self.each, |src, first, n| {

@@ -174,6 +174,42 @@ fn raw_numbers_are_cast() {
     fails(dir.path(), "cast x.bin w.bin --from f32 --to e4m3", 3);
 }
 
+/// A rounding that is given holds for every dtype that rounds; without one, integers are truncated, and nearest under scales.
+#[test]
+fn rounding_is_that_of_integers_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("x.bin"), le(&[2.5, -2.5, 1.75, 127.0])).unwrap();
+    for (to, options, codes) in [
+        ("int8", "", [2i8, -2, 1, 127]),
+        ("int8", "--rounding nearest-even", [2, -2, 2, 127]),
+        ("int8", "--rounding nearest-away", [3, -3, 2, 127]),
+        ("int8", "--rounding zero", [2, -2, 1, 127]),
+        ("int8", "--rounding up", [3, -2, 2, 127]),
+        ("int8", "--rounding down", [2, -3, 1, 127]),
+        ("int8", "--scale tensor", [2, -2, 2, 127]),
+        ("int8", "--scale tensor --rounding up", [3, -2, 2, 127]),
+        ("int8", "--scale row --rounding down", [2, -3, 1, 127]),
+        // As numbers: 2^2, none, 2^1, 2^7.
+        ("e8m0", "", [127 + 2u8, 0, 127 + 1, 127 + 7].map(|code| code as i8)),
+        ("e8m0", "--rounding zero", [127 + 1u8, 0, 127, 127 + 6].map(|code| code as i8)),
+    ] {
+        ok(dir.path(), &format!("cast x.bin y.bin --from f32 --to {to} --force --quiet {options}"));
+        let found: Vec<i8> = fs::read(at("y.bin")).unwrap().iter().map(|&code| code as i8).collect();
+        assert_eq!(found, codes, "{to} {options}");
+    }
+    // What --saturate says matters to floats of 8 bits alone.
+    fs::write(at("big.bin"), le(&[1e9])).unwrap();
+    fs::write(at("wide.bin"), 200i16.to_le_bytes()).unwrap();
+    for switch in ["on", "off"] {
+        ok(dir.path(), &format!("cast big.bin h.bin --from f32 --to f16 --force --saturate {switch}"));
+        ok(dir.path(), &format!("cast big.bin i.bin --from f32 --to int8 --force --saturate {switch}"));
+        ok(dir.path(), &format!("cast wide.bin w.bin --from int16 --to int8 --force --saturate {switch}"));
+        let made = ["h.bin", "i.bin", "w.bin"].map(|name| fs::read(at(name)).unwrap());
+        assert_eq!(made, [vec![0, 0x7C], vec![127], vec![0xC8]], "{switch}");
+    }
+}
+
 /// A .npy file is one by its beginning, too; what is written, by its name.
 #[test]
 fn npy_files_may_have_other_names() {
