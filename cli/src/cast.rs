@@ -163,14 +163,29 @@ fn read_npy_header(path: &Path, source: &dyn Source) -> Result<(NpyHeader, u64)>
     if length > head.len() as u64 {
         return Err(bad(format!("a header of {length} bytes in a file of {}", source.len())));
     }
-    let head = &head[..length as usize];
+    // (`f1` is float8_e5m2 in files of ml_dtypes, whose other dtypes are bytes. The library that parses headers does not know it.)
+    let head = float8_as_bytes(&head[..length as usize]);
     // (The library that parses headers does not check whether products overflow.)
-    if !lengths_fit(head) {
+    if !lengths_fit(&head) {
         return Err(bad("a shape that cannot be".to_owned()));
     }
-    let mut cursor = Cursor::new(head);
+    let mut cursor = Cursor::new(&head[..]);
     let header = NpyHeader::from_reader(&mut cursor).map_err(|error| bad(error.to_string()))?;
     Ok((header, cursor.position()))
+}
+
+/// A header in which the dtype `f1` is `V1`.
+fn float8_as_bytes(head: &[u8]) -> Vec<u8> {
+    let mut head = head.to_vec();
+    for order in [b'<', b'>', b'|', b'='] {
+        for quote in [b'\'', b'"'] {
+            let name = [quote, order, b'f', b'1', quote];
+            if let Some(at) = head.windows(name.len()).position(|found| found == name) {
+                head[at + 1..][..3].copy_from_slice(b"|V1");
+            }
+        }
+    }
+    head
 }
 
 /// The dtype of an array: that of its header, or if it has only bytes, that of `--from`.
@@ -202,8 +217,10 @@ fn npy_dtype(path: &Path, text: &npyz::TypeStr, from: Option<DType>) -> Result<D
             Err(Failure::usage(format!("{name} has elements of {size} bytes, {from} of {}", from.itemsize())))
         }
         (None, None) if text.type_char() == TypeChar::RawData => {
-            Err(Failure::usage(format!("{name}: NumPy says {text}, which names no dtype"))
-                .help("--from says which it is: --from bf16, for example"))
+            Err(Failure::usage(format!("{name}: NumPy says {text}, which names no dtype")).help(format!(
+                "--from says which it is: --from {}, for example",
+                if size == 1 { "e5m2" } else { "bf16" }
+            )))
         }
         (None, None) => Err(Failure::refused(format!("{name}: NumPy says {text}, which is no number"))),
     }

@@ -51,6 +51,11 @@ fn arrays_are_cast() {
     assert!(fails(dir.path(), "cast b.npy c.npy --to f32", 2).contains("--from bf16"));
     ok(dir.path(), "cast b.npy c.npy --to f32 --from bf16 --quiet");
     assert_eq!(f32s(&fs::read(at("c.npy")).unwrap()[128..])[..2], [1.0, -2.5]);
+    // float8_e5m2 of ml_dtypes; its other dtypes are bytes.
+    fs::write(at("e5m2.npy"), npy("<f1", false, "(2,)", &[0x3C, 0xC1])).unwrap();
+    assert!(fails(dir.path(), "cast e5m2.npy e.npy --to f32", 2).contains("--from e5m2"));
+    ok(dir.path(), "cast e5m2.npy e.npy --to f32 --from e5m2 --quiet");
+    assert_eq!(fs::read(at("e.npy")).unwrap(), npy("<f4", false, "(2,)", &le(&[1.0, -2.5])));
     for (name, bytes) in [
         ("short.npy", npy("<f4", false, "(2, 3)", &le(&x[..5]))),
         ("text.npy", b"no array at all".to_vec()),
