@@ -287,6 +287,9 @@ pub(crate) struct Inspect {
     /// The layout of that one, where two fit
     #[arg(long, requires = "beside", default_value = "auto", value_name = "LAYOUT")]
     pub(crate) from_beside: String,
+    /// Replaces the picture that is there
+    #[arg(long, requires = "plot")]
+    pub(crate) force: bool,
     /// All of it as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,

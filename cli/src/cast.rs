@@ -412,16 +412,22 @@ fn check_targets(args: &Cast, from: &Numbers, scale_to: &Path) -> Result<()> {
     }
     let scales = (args.scale != ScaleOf::None).then_some(scale_to);
     for path in [Some(args.dst.as_path()), scales].into_iter().flatten() {
-        if source::resolved(path) == source::resolved(&args.src) {
-            return Err(Failure::refused(format!("{} is the source", path.display()))
-                .help("write elsewhere: the source is never changed"));
-        }
-        check_replaced(path, "name a file, or - for standard output")?;
-        if path.symlink_metadata().is_ok() && !args.force {
-            return Err(Failure::refused(format!("{} exists", path.display())).help("--force replaces it"));
-        }
+        check_file(path, &[&args.src], args.force, "name a file, or - for standard output")?;
     }
     check_parent(&args.dst)
+}
+
+/// Checks that a file may be written, or replaced by `force`: it is no source, no link, ..
+pub(crate) fn check_file(path: &Path, sources: &[&Path], force: bool, instead: &str) -> Result<()> {
+    if sources.iter().any(|source| source::resolved(path) == source::resolved(source)) {
+        return Err(Failure::refused(format!("{} is the source", path.display()))
+            .help("write elsewhere: the source is never changed"));
+    }
+    check_replaced(path, instead)?;
+    if path.symlink_metadata().is_ok() && !force {
+        return Err(Failure::refused(format!("{} exists", path.display())).help("--force replaces it"));
+    }
+    Ok(())
 }
 
 /// An error of the library about a scaling (for `map_err`).
@@ -752,7 +758,7 @@ impl Writing<'_> {
 }
 
 /// The directory that a file lies in.
-fn parent(path: &Path) -> &Path {
+pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

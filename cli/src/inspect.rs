@@ -1,7 +1,7 @@
 //! `lanecast inspect`: lists what a checkpoint has.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lanecast::DType;
@@ -9,7 +9,9 @@ use owo_colors::OwoColorize;
 use serde_json::json;
 
 use crate::args::Inspect;
+use crate::cast::check_file;
 use crate::checkpoint::{Checkpoint, Name, Tensor, numbered};
+use crate::convert::check_parent;
 use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
 use crate::layout::{self, Layout, Recognised, Role};
@@ -27,6 +29,12 @@ pub(crate) fn from_option(from: &str) -> Result<Option<Layout>> {
 pub(crate) fn run(args: &Inspect) -> Result<()> {
     let picture =
         args.plot.as_deref().map(|path| Picture::of(path).map(|picture| (path, picture))).transpose()?;
+    if let Some((path, _)) = picture {
+        let sources: Vec<&Path> =
+            [&args.path].into_iter().chain(&args.beside).map(PathBuf::as_path).collect();
+        check_file(path, &sources, args.force, "name a file")?;
+        check_parent(path)?;
+    }
     let it = Checkpoint::open(&args.path)?;
     let found = layout::recognise(&it, from_option(&args.from)?);
     let mut stats = BTreeMap::new();
@@ -129,6 +137,8 @@ fn draw(
     found: &Recognised,
 ) -> Result<()> {
     let of = |it: &Checkpoint, found: &Recognised, name: &str, label: &Path, from: &str| -> Result<Series> {
+        let shards: Vec<&Path> = it.shards.iter().map(|shard| &*shard.path).collect();
+        check_file(path, &shards, args.force, "name a file")?;
         let all = it.tensors.values();
         let Some(tensor) = all.clone().find(|tensor| logical(found, tensor) == name || *tensor.name == *name)
         else {

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 
+use crate::cast::parent;
 use crate::error::{Failure, Result, on};
+use crate::live::temporary;
+use crate::source::file_name;
 
 /// How many elements have each exponent, and how many there are.
 pub(crate) struct Series {
@@ -57,7 +60,10 @@ pub(crate) fn draw(path: &Path, picture: Picture, title: &str, series: &[Series]
         Picture::Png => png(title, series),
     };
     let drawn = drawn.map_err(|error| Failure::system(format!("{}: {error}", path.display())))?;
-    fs::write(path, drawn).map_err(on(path))
+    let (dir, name) = (parent(path), file_name(path));
+    let mut file = temporary(dir, &name)?;
+    file.write_all(&drawn).map_err(on(path))?;
+    file.persist(path).map(drop).map_err(|error| Failure::io(path, &error.error))
 }
 
 type Drawn<T> = std::result::Result<T, String>;

@@ -571,9 +571,48 @@ fn a_tensor_is_drawn_before_and_after() {
         assert!(text.contains("--plot p.svg, or --plot p.png"), "{text}");
     }
     assert!(
-        fails(dir.path(), "inspect a.safetensors --plot p.svg --tensor a<b>.weigth", 3)
+        fails(dir.path(), "inspect a.safetensors --plot t.svg --tensor a<b>.weigth", 3)
             .contains("did you mean")
     );
+}
+
+/// A picture replaces nothing but another, by `--force`, and never a source.
+#[test]
+fn a_picture_destroys_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let tensors: Tensors = vec![("a.weight".into(), Dtype::F32, vec![2], le(&[1.0, 2.0]))];
+    write(&at("a.safetensors"), &tensors, None);
+    let source = fs::read(at("a.safetensors")).unwrap();
+    let inspect = "inspect a.safetensors --plot";
+    ok(dir.path(), &format!("{inspect} p.svg"));
+    fs::write(at("p.svg"), "else").unwrap();
+    assert!(fails(dir.path(), &format!("{inspect} p.svg"), 3).contains("--force replaces it"));
+    assert_eq!(fs::read(at("p.svg")).unwrap(), b"else");
+    ok(dir.path(), &format!("{inspect} p.svg --force"));
+    assert!(fs::read(at("p.svg")).unwrap().starts_with(b"<svg"));
+    fs::copy(at("a.safetensors"), at("s.png")).unwrap();
+    fs::hard_link(at("a.safetensors"), at("hard.svg")).unwrap();
+    for words in ["inspect s.png --plot s.png", "inspect a.safetensors --beside s.png --plot s.png"] {
+        let text = fails(dir.path(), &format!("{words} --force"), 3);
+        assert!(text.contains("s.png is the source"), "{text}");
+    }
+    ok(dir.path(), &format!("{inspect} hard.svg --force"));
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("a.safetensors", at("link.svg")).unwrap();
+        std::os::unix::fs::symlink("s.png", at("other.svg")).unwrap();
+        assert!(fails(dir.path(), &format!("{inspect} link.svg --force"), 3).contains("is the source"));
+        assert!(fails(dir.path(), &format!("{inspect} other.svg --force"), 3).contains("is a link"));
+    }
+    for name in ["a.safetensors", "s.png"] {
+        assert_eq!(fs::read(at(name)).unwrap(), source, "{name}");
+    }
+    assert!(fails(dir.path(), &format!("{inspect} no/p.svg"), 3).contains("there is no directory no"));
+    let left = fs::read_dir(dir.path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".tmp"));
+    assert_eq!(left.count(), 0);
 }
 
 #[test]
