@@ -166,7 +166,7 @@ fn draw(
             None => tensor.dtype.to_string().to_lowercase(),
         };
         let elements = stats.zero + stats.exponents.values().sum::<u64>();
-        let mut label = format!("{kind}, {}", source::file_name(label));
+        let mut label = format!("{kind}, {}", out::plain(&source::file_name(label)));
         for (n, what) in [(stats.zero, "zeros"), (stats.nan, "NaN"), (stats.inf, "Inf")] {
             if n > 0 {
                 label += &format!(", {} {what}", out::number(n));

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 
@@ -93,6 +96,30 @@ fn png(title: &str, series: &[Series]) -> Drawn<Vec<u8>> {
     Ok(file)
 }
 
+/// An axis of exponents, with these ticks. (plotters would put some between whole ones.)
+struct Exponents {
+    from: f64,
+    to: f64,
+    ticks: Vec<f64>,
+}
+
+impl Ranged for Exponents {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        RangedCoordf64::from(self.range()).map(value, limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.clone() }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.from..self.to
+    }
+}
+
 fn chart<B: DrawingBackend>(
     root: &DrawingArea<B, Shift>,
     scale: u32,
@@ -105,7 +132,10 @@ fn chart<B: DrawingBackend>(
         .map_err(|_| "the font cannot be read")?;
     root.fill(&WHITE).map_err(wrong)?;
     let keys = || series.iter().flat_map(|one| one.exponents.keys().copied());
-    let (first, last) = (keys().min().unwrap_or(0) - 1, keys().max().unwrap_or(0) + 2);
+    let (first, last) = (keys().min().unwrap_or(0) - 1, keys().max().unwrap_or(0) + 1);
+    // (A tick for each exponent, or for every fifth, ..: there is room for some 12.)
+    let step = [1, 2, 5, 10, 20, 50, 100].into_iter().find(|step| (last - first) / step < 12).unwrap_or(200);
+    let ticks = (first..=last).filter(|exponent| exponent % step == 0).map(f64::from).collect();
     let share = |one: &Series, n: u64| n as f64 / one.elements.max(1) as f64 * 100.0;
     let most =
         series.iter().flat_map(|one| one.exponents.values().map(move |&n| share(one, n))).fold(1.0, f64::max);
@@ -116,7 +146,7 @@ fn chart<B: DrawingBackend>(
         .margin(of(14))
         .x_label_area_size(of(42))
         .y_label_area_size(of(56))
-        .build_cartesian_2d(f64::from(first)..f64::from(last), 0.0..most * 1.1)
+        .build_cartesian_2d(Exponents { from: first.into(), to: last.into(), ticks }, 0.0..most * 1.1)
         .map_err(wrong)?;
     chart
         .configure_mesh()
@@ -130,11 +160,11 @@ fn chart<B: DrawingBackend>(
         .set_all_tick_mark_size(of(5))
         .draw()
         .map_err(wrong)?;
-    // (Bars of the same exponent are side by side.)
+    // (Bars of the same exponent are side by side, above its tick.)
     let width = 0.84 / series.len() as f64;
     for (i, (one, colour)) in series.iter().zip(COLOURS).enumerate() {
         let bars = one.exponents.iter().map(|(&exponent, &n)| {
-            let left = f64::from(exponent) + 0.08 + width * i as f64;
+            let left = f64::from(exponent) - 0.42 + width * i as f64;
             Rectangle::new([(left, 0.0), (left + width, share(one, n))], colour.filled())
         });
         let (side, half) = (of(12) as i32, of(5) as i32);

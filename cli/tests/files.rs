@@ -576,6 +576,63 @@ fn a_tensor_is_drawn_before_and_after() {
     );
 }
 
+/// The texts of an SVG, and where they are.
+fn texts(svg: &str) -> Vec<(f64, String)> {
+    let all = svg.split("<text ").skip(1).map(|text| {
+        let x = text.split("x=\"").nth(1).unwrap().split('"').next().unwrap();
+        let words = text.split_once('>').unwrap().1.split("</text>").next().unwrap().trim();
+        (x.parse().unwrap(), words.to_owned())
+    });
+    all.collect()
+}
+
+#[test]
+fn ticks_are_under_their_bars() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = vec![("a.weight".into(), Dtype::F32, vec![3], le(&[1.0, 2.0, 2.5]))];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    ok(dir.path(), "inspect a.safetensors --plot p.svg");
+    let drawn = fs::read_to_string(dir.path().join("p.svg")).unwrap();
+    let ticks: Vec<_> = texts(&drawn).into_iter().filter(|(_, text)| text.starts_with("2^")).collect();
+    assert_eq!(ticks.iter().map(|(_, text)| &text[..]).collect::<Vec<_>>(), ["2^-1", "2^0", "2^1", "2^2"]);
+    // Of the bars, without the square of the legend.
+    let number = |rect: &str, name: &str| -> f64 {
+        rect.split(&format!(" {name}=\"")).nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+    };
+    let bars = drawn.split("<rect").filter(|rect| rect.contains("#5B8FC7"));
+    let mut bars: Vec<_> = bars.map(|rect| (number(rect, "x"), number(rect, "width"))).collect();
+    bars.retain(|(_, width)| *width > 20.0);
+    let centres: Vec<_> = bars.iter().map(|(x, width)| x + width / 2.0).collect();
+    assert_eq!(centres.len(), 2);
+    for (centre, (x, tick)) in centres.iter().zip(&ticks[1..]) {
+        assert!((centre - x).abs() < 3.0, "a bar at {centre}, {tick} at {x}");
+    }
+    // Many exponents: ticks at whole ones, and not more than there is room for.
+    let wide: Vec<f32> = (-120..120).map(|e| 2f32.powi(e)).collect();
+    write(
+        &dir.path().join("b.safetensors"),
+        &vec![("b.weight".into(), Dtype::F32, vec![240], le(&wide))],
+        None,
+    );
+    ok(dir.path(), "inspect b.safetensors --plot q.svg");
+    let drawn = fs::read_to_string(dir.path().join("q.svg")).unwrap();
+    let ticks: Vec<_> = texts(&drawn).into_iter().filter(|(_, text)| text.starts_with("2^")).collect();
+    assert!((5..=13).contains(&ticks.len()) && ticks.iter().any(|(_, text)| text == "2^-100"), "{ticks:?}");
+}
+
+/// SVG has no control characters, not escaped either.
+#[test]
+#[cfg(unix)]
+fn names_of_files_do_not_break_pictures() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = vec![("a.weight".into(), Dtype::F32, vec![1], le(&[1.0]))];
+    write(&dir.path().join("a\u{1}\u{1b}<.safetensors"), &tensors, None);
+    ok(dir.path(), "inspect a\u{1}\u{1b}<.safetensors --plot p.svg");
+    let drawn = fs::read_to_string(dir.path().join("p.svg")).unwrap();
+    assert!(!drawn.contains(|c: char| c.is_control() && c != '\n'), "{drawn:?}");
+    assert!(drawn.contains("a\\u{1}\\u{1b}&lt;.safetensors"), "{drawn}");
+}
+
 /// A picture replaces nothing but another, by `--force`, and never a source.
 #[test]
 fn a_picture_destroys_nothing() {
