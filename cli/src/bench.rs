@@ -1,6 +1,7 @@
 //! `lanecast bench`: casts beside memcpy, in one run, on one thread.
 
 use std::hint::black_box;
+use std::ops::{Deref, DerefMut, Range};
 use std::time::Instant;
 
 use lanecast::scaled::{Dequantizer, Quantizer, Scaling};
@@ -57,11 +58,43 @@ fn speed(bytes: usize, mut act: impl FnMut()) -> f64 {
     bytes as f64 / best
 }
 
+/// Bytes that begin with a page. (What the allocator gives begins anywhere, and on some CPUs memcpy takes several times as long then.)
+pub(crate) struct Buffer {
+    room: Vec<u8>,
+    bytes: Range<usize>,
+}
+
+const PAGE: usize = 4096;
+
+impl Buffer {
+    /// A pattern, over and over.
+    pub(crate) fn of(pattern: &[u8], bytes: usize) -> Self {
+        let mut room = vec![0; bytes + PAGE];
+        let first = room.as_ptr().align_offset(PAGE).min(PAGE);
+        let bytes = first..first + bytes;
+        room[bytes.clone()].iter_mut().zip(pattern.iter().cycle()).for_each(|(byte, &x)| *byte = x);
+        Self { room, bytes }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.room[self.bytes.clone()]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.room[self.bytes.clone()]
+    }
+}
+
 fn memcpy(bytes: usize) -> f64 {
-    let src = vec![1u8; bytes];
-    let mut dst = vec![0u8; bytes];
+    let (src, mut dst) = (Buffer::of(&[1], bytes), Buffer::of(&[0], bytes));
     speed(2 * bytes, || {
-        dst.copy_from_slice(black_box(&src));
+        dst.copy_from_slice(black_box(&src[..]));
         black_box(&mut dst);
     })
 }
@@ -76,13 +109,13 @@ fn measure(work: &Work, n: usize) -> Result<f64> {
     let options = CastOptions::new();
     let shape = [n / COLUMNS, COLUMNS];
     // (1.0 as float32, and some number in the other dtypes.)
-    let filled =
-        |dtype: DType| -> Vec<u8> { [0, 0, 0x80, 0x3F].into_iter().cycle().take(size(dtype, n)).collect() };
+    let filled = |dtype: DType| Buffer::of(&[0, 0, 0x80, 0x3F], size(dtype, n));
+    let room = |dtype: DType| Buffer::of(&[0], size(dtype, n));
     Ok(match work {
         Work::Cast(from, to) => {
             let caster =
                 Caster::new(*from, *to, &options).map_err(|error| Failure::usage(error.to_string()))?;
-            let (src, mut dst) = (filled(*from), vec![0; size(*to, n)]);
+            let (src, mut dst) = (filled(*from), room(*to));
             speed(src.len() + dst.len(), || {
                 caster.cast(black_box(&src), &mut dst, n).expect("the sizes fit");
                 black_box(&mut dst);
@@ -90,7 +123,7 @@ fn measure(work: &Work, n: usize) -> Result<f64> {
         }
         Work::Dequantise(from, scaling, to) => {
             let d = Dequantizer::new(*from, *to, scaling, &options).map_err(wrong)?;
-            let (src, mut dst) = (filled(*from), vec![0; size(*to, n)]);
+            let (src, mut dst) = (filled(*from), room(*to));
             // Scales as weights have them: 1 of the power of two, 0.75 of float32. (2^-64 would be beyond the range of the kernels.)
             let one = if *scaling == Scaling::mx() { 0x7F } else { 0x3F };
             let scales = vec![one; d.scale_bytes(&shape).map_err(wrong)?];
@@ -101,7 +134,7 @@ fn measure(work: &Work, n: usize) -> Result<f64> {
         }
         Work::Quantise(from, to, scaling) => {
             let q = Quantizer::new(*from, *to, scaling, &options).map_err(wrong)?;
-            let (src, mut dst) = (filled(*from), vec![0; size(*to, n)]);
+            let (src, mut dst) = (filled(*from), room(*to));
             let mut scales = vec![0; q.scale_bytes(&shape).map_err(wrong)?];
             speed(src.len() + dst.len() + scales.len(), || {
                 q.quantize(black_box(&src), &shape, &mut dst, &mut scales).expect("the sizes fit");

@@ -7,18 +7,18 @@ use lanecast::{DType, Isa};
 use serde_json::json;
 
 use crate::args::Info;
-use crate::error::Result;
+use crate::bench::Buffer;
+use crate::error::{Failure, Result};
 use crate::layout::Layout;
 use crate::out;
 
 /// Bytes read and written per second by a copy of 64 MiB: the best of a few.
 fn memcpy() -> f64 {
-    let src = vec![1u8; 64 << 20];
-    let mut dst = vec![0u8; src.len()];
+    let (src, mut dst) = (Buffer::of(&[1], 64 << 20), Buffer::of(&[0], 64 << 20));
     let mut best = f64::MAX;
     for _ in 0..5 {
         let began = Instant::now();
-        dst.copy_from_slice(black_box(&src));
+        dst.copy_from_slice(black_box(&src[..]));
         black_box(&mut dst);
         best = best.min(began.elapsed().as_secs_f64());
     }
@@ -32,6 +32,7 @@ fn cpu() -> Option<String> {
 }
 
 pub(crate) fn run(args: &Info) -> Result<()> {
+    let used = Isa::best().map_err(|error| Failure::usage(error.to_string()))?;
     let isas: Vec<String> = Isa::available().iter().map(|isa| isa.to_string()).collect();
     let dtypes = DType::ALL.map(DType::name).to_vec();
     let layouts = Layout::ALL.map(Layout::name);
@@ -39,13 +40,13 @@ pub(crate) fn run(args: &Info) -> Result<()> {
     let speed = (memcpy() * 10.0).round() / 10.0;
     if args.json {
         return out::json(&json!({
-            "version": env!("CARGO_PKG_VERSION"), "cpu": cpu(), "threads": threads, "isas": isas, "memcpy_gbps": speed,
+            "version": env!("CARGO_PKG_VERSION"), "cpu": cpu(), "threads": threads, "isas": isas, "isa": used.to_string(), "memcpy_gbps": speed,
             "dtypes": dtypes, "layouts": layouts,
         }));
     }
     out::line(format_args!("lanecast {}", env!("CARGO_PKG_VERSION")))?;
     out::line(format_args!("cpu      {}, {threads} threads", cpu().unwrap_or_else(|| "unknown".to_owned())))?;
-    out::line(format_args!("isas     {}", isas.join(" ")))?;
+    out::line(format_args!("isas     {}; casts run on {used}", isas.join(" ")))?;
     out::line(format_args!("memcpy   {speed} GB/s, read and written, one thread"))?;
     out::line(format_args!("dtypes   {}", dtypes.join(" ")))?;
     out::line(format_args!("layouts  {}", layouts.join(" ")))

@@ -528,6 +528,21 @@ fn info_names_what_there_is() {
     assert!(!line(dir.path(), "completions bash").stdout.is_empty());
 }
 
+#[test]
+fn info_says_what_the_environment_chooses() {
+    let info = |isa: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lanecast"));
+        let out = command.arg("info").args(more).env("LANECAST_ISA", isa).output().unwrap();
+        (out.status.code(), out.stdout, String::from_utf8(out.stderr).unwrap())
+    };
+    let (code, text, _) = info("scalar", &[]);
+    assert!(code == Some(0) && String::from_utf8(text).unwrap().contains("; casts run on scalar\n"));
+    let (_, text, _) = info("scalar", &["--json"]);
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&text).unwrap()["isa"], "scalar");
+    let (code, _, text) = info("bogus", &[]);
+    assert!(code == Some(2) && text.contains("LANECAST_ISA is \"bogus\""), "{text}");
+}
+
 /// A picture of a tensor, in a.safetensors, and of what mxfp4 makes of it, in b.safetensors.
 fn draw(dir: &Path, picture: &str) {
     let tensors: Tensors =
