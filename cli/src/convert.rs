@@ -496,28 +496,28 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
         check_replaced(&args.dst, "name a file: it is written under another name first, and read back")?;
     }
     let empty = it.is_dir && fs::read_dir(&args.dst).is_ok_and(|mut entries| entries.next().is_none());
-    let is_begun = [STATES, RECORD].iter().any(|name| args.dst.join(name).exists());
-    let shared = args.rank.is_some() && is_begun;
+    let begun = it.is_dir && is_begun(&args.dst);
     let resumes = args.resume.is_some() && it.is_dir;
-    let go_on = resumes && (is_begun || !has_tensors(&args.dst));
-    if !(empty || args.force || go_on || shared || args.dry_run) {
-        let dst = args.dst.display();
-        let exists = match resumes {
-            true => Failure::refused(format!("{dst} exists, and is of no conversion")),
-            false => Failure::refused(format!("{dst} exists")),
-        };
-        let goes_on = it.is_dir && !resumes;
-        let help =
-            if goes_on { "--force replaces it, --resume goes on with it" } else { "--force replaces it" };
-        return Err(exists.help(help));
+    let goes_on = begun && (resumes || args.rank.is_some());
+    if empty || args.force || goes_on || args.dry_run {
+        return Ok(());
     }
-    Ok(())
+    let exists = exists(&args.dst);
+    Err(match (resumes, begun) {
+        (true, _) => Failure { message: format!("{}, and is of no conversion", exists.message), ..exists },
+        (false, true) => exists.help("--force replaces it, --resume goes on with it"),
+        (false, false) => exists,
+    })
 }
 
-/// Whether a directory has safetensors files.
-fn has_tensors(dir: &Path) -> bool {
-    let mut entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.any(|entry| entry.path().extension().is_some_and(|end| end == "safetensors"))
+/// The error of a result that is there already.
+pub(crate) fn exists(dst: &Path) -> Failure {
+    Failure::refused(format!("{} exists", dst.display())).help("--force replaces it")
+}
+
+/// Whether a conversion has begun a directory.
+fn is_begun(dir: &Path) -> bool {
+    [STATES, RECORD].iter().any(|name| dir.join(name).exists())
 }
 
 /// The error of a result that is of another plan.
@@ -823,7 +823,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     }
     headline(args, &plan)?;
     listen();
-    let existed = args.dst.exists();
+    let (existed, begun) = (args.dst.exists(), is_begun(&args.dst));
     let shards = mine(&plan, args.rank.unwrap_or(0), args.of.unwrap_or(1));
     let (dir, single, ready) = if it.is_dir {
         (args.dst.clone(), None, prepare(args, &it, &plan, &shards, ready, was_recorded, goes_on)?)
@@ -838,8 +838,8 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         .filter(|&i| !ready.iter().any(|state| state.name == plan.shards[i].name))
         .collect();
     if let Err(failure) = room(&plan, &shards, &dir) {
-        // Without the directory that was created, the same command works once there is room.
-        if it.is_dir && fs::remove_dir(dir.join(STATES)).is_ok() && !existed {
+        // Without the directory that was created, the same command works once there is room. (With that of an earlier run --resume does.)
+        if it.is_dir && !begun && fs::remove_dir(dir.join(STATES)).is_ok() && !existed {
             let _ = fs::remove_dir(&dir);
         }
         return Err(failure);

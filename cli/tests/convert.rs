@@ -1124,7 +1124,7 @@ fn ranks_remove_what_they_left() {
     deepseek(&dir.path().join("src"));
     ok(dir.path(), "convert src whole --to bf16 --quiet");
     let dst = dir.path().join("dst");
-    fs::create_dir(&dst).unwrap();
+    fs::create_dir_all(dst.join(".lanecast")).unwrap();
     let left = |i: usize, end: &str| dst.join(format!(".model-0000{i}-of-00002.safetensors.{end}.tmp"));
     let (abandoned, written) = ([1, 2].map(|i| left(i, "aB3xyZ")), [1, 2].map(|i| left(i, "Zb4xyZ")));
     let make =
@@ -1297,10 +1297,23 @@ fn a_run_goes_on_with_its_own_files_alone() {
     ok(dir.path(), "convert src whole --to f16 --shard-size 1G --quiet");
     ok(dir.path(), "convert src dst --to f16 --shard-size 1G --force --resume --quiet");
     assert!(listing(&at("dst")) == listing(&at("whole")));
-    // Other files may lie there before the first run.
+    // What no conversion has begun stays as it is, whatever lies there; an empty directory is begun.
     fs::create_dir(at("new")).unwrap();
-    fs::write(at("new/notes.txt"), "mine").unwrap();
     ok(dir.path(), "convert src new --to bf16 --resume --quiet");
+    fs::create_dir(at("notes")).unwrap();
+    fs::write(at("notes/tokenizer.json"), "mine").unwrap();
+    let before = listing(&at("notes"));
+    for (options, says) in [
+        ("", "notes exists\nhelp: --force replaces it\n"),
+        ("--resume", "notes exists, and is of no conversion\nhelp: --force replaces it\n"),
+        ("--rank 0 --of 2", "notes exists\n"),
+        ("--resume --rank 0 --of 2", "of no conversion"),
+    ] {
+        let error = fails(dir.path(), &format!("convert src notes --to bf16 {options}"), 3);
+        assert!(error.contains(says), "{options}: {error}");
+        assert_eq!(listing(&at("notes")), before, "{options}");
+    }
+    assert!(fails(dir.path(), "convert src new --to bf16", 3).contains("--resume goes on with it"));
 }
 
 #[test]
