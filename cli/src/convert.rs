@@ -2,11 +2,12 @@
 //! and verified.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
@@ -779,6 +780,33 @@ fn prepare(
     Ok(ready)
 }
 
+/// A directory that is locked. (It is unlocked, not closed alone: a process that was forked meanwhile has the lock, too.)
+struct Locked(Option<File>);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let _ = self.0.as_ref().map(File::unlock);
+    }
+}
+
+/// Creates and locks the directory of the result: ranks share it, any other run has it for itself. Nothing is locked where a file system
+/// has no locks, or, as on Windows, directories cannot be opened.
+fn locked(args: &Convert) -> Result<Locked> {
+    let dir = &args.dst;
+    fs::create_dir_all(dir).map_err(on(dir))?;
+    let Ok(file) = File::open(dir) else { return Ok(Locked(None)) };
+    // (A run that has just ended may hold it for a moment.)
+    for _ in 0..20 {
+        match if args.rank.is_some() { file.try_lock_shared() } else { file.try_lock() } {
+            Ok(()) => return Ok(Locked(Some(file))),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
+            Err(TryLockError::Error(_)) => return Ok(Locked(None)),
+        }
+    }
+    Err(Failure::refused(format!("{} is being written by another run", dir.display()))
+        .help("wait until it has ended, or write elsewhere"))
+}
+
 pub(crate) fn run(args: &Convert) -> Result<()> {
     if args.rank.is_some_and(|rank| rank >= args.of.unwrap_or(0)) {
         return Err(Failure::usage("--rank counts from 0, and is less than --of"));
@@ -800,6 +828,12 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         return dry(&plan, &found, args);
     }
     drop(found);
+    let existed = args.dst.exists();
+    let locked = if it.is_dir { locked(args) } else { Ok(Locked(None)) };
+    if locked.is_ok() {
+        // (Another run may have begun before that.)
+        check_paths(args, &it)?;
+    }
     let goes_on = goes_on(args, &plan)?;
     // (Before the record: the rank that is the last writes that, and removes these then.)
     let ready = if goes_on && it.is_dir { states(args, &plan, args.resume)? } else { Vec::new() };
@@ -821,9 +855,11 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         report(args, &plan, &losses, &all)?;
         return limits(args, &losses);
     }
+    // (What is complete was read meanwhile, as a rank that was lost may not have ended yet.)
+    let _locked = locked?;
     headline(args, &plan)?;
     listen();
-    let (existed, begun) = (args.dst.exists(), is_begun(&args.dst));
+    let begun = is_begun(&args.dst);
     let shards = mine(&plan, args.rank.unwrap_or(0), args.of.unwrap_or(1));
     let (dir, single, ready) = if it.is_dir {
         (args.dst.clone(), None, prepare(args, &it, &plan, &shards, ready, was_recorded, goes_on)?)
@@ -862,6 +898,12 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
                 let _ = fs::remove_dir(args.dst.join(STATES));
                 report(args, &plan, &losses, &all)?;
                 return limits(args, &losses);
+            }
+            if args.rank.is_none() {
+                let all = count(plan.shards.len() as u64, "file");
+                let what = format!("{}: {} of {all} complete", args.dst.display(), done.len());
+                return Err(Failure::system(what)
+                    .help("another run has written there: --resume goes on when none does any more"));
             }
             if !args.quiet {
                 out::note(format_args!(

@@ -1316,6 +1316,36 @@ fn a_run_goes_on_with_its_own_files_alone() {
     assert!(fails(dir.path(), "convert src new --to bf16", 3).contains("--resume goes on with it"));
 }
 
+/// Ranks share a directory. Any other run has it for itself.
+#[test]
+#[cfg_attr(not(unix), ignore = "not run: directories are not locked")]
+fn a_directory_has_one_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    deepseek(&at("src"));
+    let written = "dst is being written by another run\nhelp: wait until it has ended, or write elsewhere";
+    let refused = |options: &str| {
+        let error = fails(dir.path(), &format!("convert src dst --to bf16 --quiet {options}"), 3);
+        assert!(error.contains(written), "{options}: {error}");
+    };
+    fs::create_dir(at("dst")).unwrap();
+    let lock = fs::File::open(at("dst")).unwrap();
+    lock.lock().unwrap();
+    ["", "--force", "--resume", "--rank 0 --of 2"].iter().for_each(|options| refused(options));
+    assert!(listing(&at("dst")).is_empty());
+    lock.unlock().unwrap();
+    lock.lock_shared().unwrap();
+    ok(dir.path(), "convert src dst --to bf16 --quiet --rank 0 --of 2");
+    refused("--resume");
+    ok(dir.path(), "convert src dst --to bf16 --quiet --rank 1 --of 2");
+    // What is complete is read.
+    ok(dir.path(), "convert src dst --to bf16 --quiet --resume");
+    refused("--force");
+    lock.unlock().unwrap();
+    ok(dir.path(), "convert src whole --to bf16 --quiet");
+    assert!(listing(&at("dst")) == listing(&at("whole")));
+}
+
 #[test]
 fn every_word_of_the_command_line_is_checked() {
     let dir = tempfile::tempdir().unwrap();
