@@ -18,7 +18,7 @@ use crate::convert::{check_parent, check_replaced, is_interrupted, listen};
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result, on};
 use crate::layout::Layout;
-use crate::live::{remove_abandoned, temporary};
+use crate::live::{named, remove_abandoned, temporary};
 use crate::out::{self, bytes, count};
 use crate::source::{self, Source, file_name};
 
@@ -742,13 +742,13 @@ impl Writing<'_> {
                 file.write_all(&head).map_err(on(scale_to))?;
             }
             file.write_all(scales).and_then(|()| file.as_file().sync_all()).map_err(on(scale_to))?;
-            file.persist(scale_to).map_err(|error| Failure::io(scale_to, &error.error))?;
+            named(file, scale_to, self.args.force)?;
         }
         let dst = &self.args.dst;
         match self.target {
             Target::File(file) => {
                 file.as_file().sync_all().map_err(on(dst))?;
-                file.persist(dst).map(drop).map_err(|error| Failure::io(dst, &error.error))
+                named(file, dst, self.args.force)
             }
             Target::Stdout => {
                 io::stdout().flush().map_err(|error| Failure::system(format!("standard output: {error}")))

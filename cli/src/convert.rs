@@ -21,7 +21,7 @@ use crate::error::{Failure, Kind, Result, on};
 use crate::header::byte_len;
 use crate::inspect::from_option;
 use crate::layout::{self, Recognised};
-use crate::live::{Live, is_abandoned, remove_abandoned, temporary};
+use crate::live::{Live, exists, is_abandoned, remove_abandoned, temporary};
 use crate::lock;
 use crate::loss::{Losses, Sum, Worst, place};
 use crate::out::{self, bytes, count, number};
@@ -295,7 +295,7 @@ impl Work<'_> {
             losses: self.losses(live),
             sources: stamps(self.it, planned),
         };
-        live.publish()?;
+        live.publish(self.single.is_none() || self.args.force)?;
         sync(&self.dir)?;
         if self.single.is_none() {
             let text = serde_json::to_vec(&state).expect("a state is JSON");
@@ -509,11 +509,6 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
         (false, true) => exists.help("--force replaces it, --resume goes on with it"),
         (false, false) => exists,
     })
-}
-
-/// The error of a result that is there already.
-pub(crate) fn exists(dst: &Path) -> Failure {
-    Failure::refused(format!("{} exists", dst.display())).help("--force replaces it")
 }
 
 /// Whether a conversion has begun a directory.

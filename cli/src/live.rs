@@ -116,11 +116,9 @@ impl Live {
         Ok(hex(&sha.finalize()))
     }
 
-    /// Gives the file its name.
-    pub(crate) fn publish(&self) -> Result<()> {
-        let temp = lock(&self.temp).take().expect("published once");
-        temp.persist(&self.path).map_err(|error| Failure::io(&self.path, &error.error))?;
-        Ok(())
+    /// Gives the file its name, as [`named`] does.
+    pub(crate) fn publish(&self, replaces: bool) -> Result<()> {
+        named(lock(&self.temp).take().expect("published once"), &self.path, replaces)
     }
 
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -301,6 +299,24 @@ pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
             return Ok(temp);
         }
     }
+}
+
+/// Gives a temporary file its name. Unless it replaces what is called so, a file that has appeared there meanwhile is an error.
+pub(crate) fn named(mut temp: NamedTempFile, path: &Path, replaces: bool) -> Result<()> {
+    if !replaces {
+        temp = match temp.persist_noclobber(path) {
+            Ok(_) => return Ok(()),
+            Err(_) if path.symlink_metadata().is_ok() => return Err(exists(path)),
+            // (Not every file system can.)
+            Err(error) => error.file,
+        };
+    }
+    temp.persist(path).map(drop).map_err(|error| Failure::io(path, &error.error))
+}
+
+/// The error of a result that is there already.
+pub(crate) fn exists(dst: &Path) -> Failure {
+    Failure::refused(format!("{} exists", dst.display())).help("--force replaces it")
 }
 
 /// Whether nobody writes a temporary file any more: who does has locked it. Where there are no locks, `without_locks` is the answer.

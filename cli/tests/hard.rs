@@ -340,3 +340,39 @@ fn abandoned_files_are_removed() {
         assert_eq!(there, [false, true, true], "{command}");
     }
 }
+
+/// A file that appears while a run works is not replaced without --force.
+#[test]
+fn what_appears_meanwhile_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |words: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lanecast"));
+        command.args(words.split(' ')).stdin(Stdio::piped()).stderr(Stdio::piped());
+        command.current_dir(dir.path()).spawn().unwrap()
+    };
+    let bytes = 1 << 27;
+    let header =
+        format!(r#"{{"x":{{"dtype":"BF16","shape":[{}],"data_offsets":[0,{bytes}]}}}}"#, bytes / 2);
+    zeros(&dir.path().join("in.safetensors"), &header, bytes);
+    let names = || fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let is_begun = || names().any(|name| name.to_string_lossy().starts_with(".out"));
+    for (words, to) in [
+        ("convert in.safetensors out.safetensors --to f16 --threads 1 --quiet", "out.safetensors"),
+        ("cast - out.bin --from f32 --to bf16", "out.bin"),
+    ] {
+        let mut child = start(words);
+        let stdin = child.stdin.take();
+        while !is_begun() {
+            assert!(child.try_wait().unwrap().is_none(), "{words}: it has ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        fs::write(dir.path().join(to), "mine").unwrap();
+        drop(stdin);
+        let out = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(3), "{words}: {text}");
+        assert!(text.contains(&format!("{to} exists\nhelp: --force replaces it")), "{text}");
+        assert_eq!(fs::read_to_string(dir.path().join(to)).unwrap(), "mine", "{words}");
+        assert!(!is_begun(), "{words}");
+    }
+}
