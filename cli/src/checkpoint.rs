@@ -117,7 +117,7 @@ pub(crate) struct Checkpoint {
     pub(crate) below: Vec<PathBuf>,
     /// The names of files with weights in formats that are not read.
     pub(crate) skipped: Vec<String>,
-    /// Directories without tensors, as far as was looked, that a conversion does not copy, and why.
+    /// What else a conversion does not copy, and why: large directories without tensors, as far as was looked, and what is no file.
     pub(crate) large: Vec<String>,
 }
 
@@ -189,7 +189,11 @@ impl Checkpoint {
                         Some(Unread::Many(what)) => self.large.push(format!("{name}/ ({what})")),
                     }
                 }
-                Ok(_) => {}
+                Ok(_) if name.ends_with(TENSORS[0]) => {
+                    let what = format!("{}: no regular file", file.display());
+                    return Err(Failure::refused(what).help("move it away, or put a file in its place"));
+                }
+                Ok(_) => self.large.push(name + " (no regular file)"),
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     let what = format!("{} is a link to what is not there", file.display());
                     return Err(Failure::refused(what).help("fetch it, or remove the link"));

@@ -47,11 +47,12 @@ impl Source for OnDisk {
 
 /// Opens a regular file.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Source>> {
-    let file = File::open(path).map_err(on(path))?;
-    let metadata = file.metadata().map_err(on(path))?;
-    if !metadata.is_file() {
+    // (Before it is opened: a pipe would be waited for.)
+    if !std::fs::metadata(path).map_err(on(path))?.is_file() {
         return Err(Failure::refused(format!("{}: no regular file", path.display())));
     }
+    let file = File::open(path).map_err(on(path))?;
+    let metadata = file.metadata().map_err(on(path))?;
     system::will_be_read(&file);
     Ok(Box::new(OnDisk { file, len: metadata.len() }))
 }

@@ -720,3 +720,37 @@ fn arrays_that_are_none_are_told() {
         says(&fails(dir.path(), "cast x.npy a.npy --to bf16", code), &[words]);
     }
 }
+
+/// A pipe is not waited for, and is named where it lies beside files.
+#[test]
+#[cfg(unix)]
+fn pipes_are_no_files() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    numbered(&dir.path().join("other"), 1, false);
+    for pipe in ["f.safetensors", "f.npy", "src/f.safetensors", "other/pipe"] {
+        let made = Command::new("mkfifo").arg(dir.path().join(pipe)).status();
+        assert!(made.unwrap().success(), "{pipe}");
+    }
+    for (command, code, text) in [
+        ("inspect f.safetensors", 3, "f.safetensors: no regular file"),
+        ("convert f.safetensors g.safetensors --to bf16", 3, "f.safetensors: no regular file"),
+        ("cast f.npy g.npy --to bf16", 3, "f.npy: no regular file"),
+        ("inspect src", 3, "src/f.safetensors: no regular file\nhelp: move it away"),
+        ("convert other dst --to f16 --quiet", 0, "not read, and not copied: pipe (no regular file)"),
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lanecast"));
+        child.args(command.split(' ')).current_dir(dir.path());
+        let mut child = child.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        for _ in 0..3000 {
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let _ = child.kill();
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(code), "{command}");
+        says(&String::from_utf8_lossy(&out.stderr), &[text]);
+    }
+}
