@@ -25,6 +25,17 @@ const TENSORS: [&str; 9] =
 /// How deep directories are followed.
 const DEEPEST: usize = 4;
 
+/// Whether a file of this name has tensors, in whatever case its end is.
+fn has_tensors(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    TENSORS.iter().any(|end| name.ends_with(end))
+}
+
+/// Whether a name ends in `.SAFETENSORS`, or so: no loader finds such a file in a directory.
+pub(crate) fn is_called_otherwise(name: &str) -> bool {
+    name.to_ascii_lowercase().ends_with(TENSORS[0]) && !name.ends_with(TENSORS[0])
+}
+
 /// The name of a tensor. It is shared, because there may be 10^5 tensors, each of which is named in several places.
 pub(crate) type Name = Arc<str>;
 
@@ -231,7 +242,7 @@ impl Checkpoint {
             } else if PACKED_CONFIGS.contains(&&name[..]) {
                 self.packed_config = Some((name, json(&file)?));
                 self.others.push(file);
-            } else if TENSORS[1..].iter().any(|end| name.ends_with(end)) {
+            } else if has_tensors(&name) {
                 self.skipped.push(name);
             } else if name == "lanecast.json" {
                 listing.is_recorded = true;
@@ -250,6 +261,9 @@ impl Checkpoint {
             return Err(match self.skipped.iter().min_by_key(|name| name.ends_with('/')) {
                 Some(other) if other.ends_with('/') => {
                     none.help(format!("if it is in a directory of that, name the directory: {other}"))
+                }
+                Some(other) if is_called_otherwise(other) => {
+                    none.help(format!("{other} is read if its name ends in .safetensors, in lower case"))
                 }
                 Some(other) => none.help(format!(
                     "{other} and the like are not read: fetch the checkpoint as safetensors, or write it as such"
@@ -442,7 +456,7 @@ fn files_below(
             continue;
         }
         let found = std::fs::metadata(&there).map_err(on(&there))?;
-        if TENSORS.iter().any(|end| name.ends_with(end)) {
+        if has_tensors(&name) {
             return Ok(Some(Unread::Tensors));
         }
         if !found.is_dir() {

@@ -9,7 +9,7 @@ use safetensors::Dtype;
 use serde_json::{Value, json};
 
 use crate::args::Verify;
-use crate::checkpoint::{Checkpoint, Name};
+use crate::checkpoint::{Checkpoint, Name, is_called_otherwise};
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result};
 use crate::inspect::from_option;
@@ -50,12 +50,14 @@ impl Side {
             return Err(problem.of_side(option));
         }
         // (A conversion leaves them out, too, and says so. They may have been what a user wants to compare.)
-        for name in it.skipped.iter().filter(|name| name.ends_with(".safetensors")) {
-            let file = path.join(name);
-            out::note(format_args!(
-                "warning: not compared, as no index names it: {}",
-                out::plain(&file.display().to_string())
-            ));
+        for name in &it.skipped {
+            let why = match name {
+                name if is_called_otherwise(name) => "its name does not end in .safetensors",
+                name if name.ends_with(".safetensors") => "no index names it",
+                _ => continue,
+            };
+            let file = path.join(name).display().to_string();
+            out::note(format_args!("warning: not compared, as {why}: {}", out::plain(&file)));
         }
         let (mut tensors, mut activations) = (BTreeMap::new(), BTreeMap::new());
         for tensor in it.tensors.values() {

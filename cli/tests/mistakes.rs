@@ -754,3 +754,23 @@ fn pipes_are_no_files() {
         says(&String::from_utf8_lossy(&out.stderr), &[text]);
     }
 }
+
+/// Loaders, as this program, find files of a directory by `.safetensors` alone.
+#[test]
+fn tensors_that_are_called_otherwise_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    numbered(&at("src"), 1, false);
+    let file = names(&at("src")).into_iter().find(|name| name.ends_with(".safetensors")).unwrap();
+    fs::copy(at("src").join(&file), at("src/B.SAFETENSORS")).unwrap();
+    let out = line(dir.path(), "convert src dst --to bf16 --quiet");
+    says(&String::from_utf8_lossy(&out.stderr), &["warning: not read, and not copied: B.SAFETENSORS"]);
+    assert!(out.status.success() && !at("dst/B.SAFETENSORS").exists());
+    let out = line(dir.path(), "verify src src");
+    says(&String::from_utf8_lossy(&out.stderr), &["name does not end in .safetensors: src/B.SAFETENSORS"]);
+    fs::remove_file(at("src").join(&file)).unwrap();
+    says(
+        &fails(dir.path(), "convert src other --to bf16", 3),
+        &["no safetensors file in it", "B.SAFETENSORS is read if its name ends in .safetensors"],
+    );
+}
