@@ -166,7 +166,7 @@ pub(crate) struct Convert {
     /// How many processes share the work
     #[arg(long, requires = "rank")]
     pub(crate) of: Option<usize>,
-    /// Goes on with what an interrupted run has left; with --force, begins anew if that was another conversion
+    /// Goes on with what an interrupted run has left in a directory; with --force, begins anew if that was another conversion
     #[arg(long, value_name = "BY", num_args = 0..=1, default_missing_value = "state", require_equals = true)]
     pub(crate) resume: Option<Resume>,
     /// Replaces what is at DST

@@ -65,9 +65,14 @@ pub(crate) fn is_interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-fn interrupted(dst: &Path) -> Failure {
-    Failure::new(Kind::Interrupted, "interrupted")
-        .help(format!("what is complete stays: the same command with --resume goes on in {}", dst.display()))
+/// The error of a run that was interrupted, in a directory or in one file.
+fn interrupted(dir: &Path, single: Option<&Path>) -> Failure {
+    Failure::new(Kind::Interrupted, "interrupted").help(match single {
+        Some(file) => format!("nothing was written: the same command begins {} anew", file.display()),
+        None => {
+            format!("what is complete stays: the same command with --resume goes on in {}", dir.display())
+        }
+    })
 }
 
 enum Task {
@@ -351,7 +356,7 @@ impl Work<'_> {
         let mut scratch = Scratch::default();
         while !self.stop.load(Ordering::SeqCst) {
             if is_interrupted() {
-                self.fail(interrupted(&self.dir));
+                self.fail(interrupted(&self.dir, self.single.as_deref()));
                 return;
             }
             match self.next() {
@@ -792,7 +797,8 @@ fn locked(args: &Convert) -> Result<Locked> {
     let Ok(file) = File::open(dir) else { return Ok(Locked(None)) };
     // (A run that has just ended may hold it for a moment.)
     for _ in 0..20 {
-        match if args.rank.is_some() { file.try_lock_shared() } else { file.try_lock() } {
+        let tried = if args.rank.is_some() { file.try_lock_shared() } else { file.try_lock() };
+        match tried {
             Ok(()) => return Ok(Locked(Some(file))),
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
             Err(TryLockError::Error(_)) => return Ok(Locked(None)),

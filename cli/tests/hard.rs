@@ -294,6 +294,40 @@ fn ctrl_c_is_130_and_leaves_no_temporary_file() {
     assert!(interrupted, "every run was done before the interrupt");
 }
 
+/// A single file is begun anew.
+#[test]
+#[cfg_attr(not(unix), ignore = "not run: it is sent by kill")]
+fn ctrl_c_leaves_nothing_of_a_single_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = 1 << 27;
+    let header = format!(r#"{{"x":{{"dtype":"BF16","shape":[{}],"data_offsets":[0,{bytes}]}}}}"#, bytes / 2);
+    zeros(&dir.path().join("in.safetensors"), &header, bytes);
+    for _ in 0..5 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lanecast"))
+            .args("convert in.safetensors out.safetensors --to f16 --threads 1 --quiet --force".split(' '))
+            .stderr(Stdio::piped())
+            .current_dir(dir.path())
+            .spawn()
+            .unwrap();
+        while fs::read_dir(dir.path()).unwrap().count() < 2 && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let out = child.wait_with_output().unwrap();
+        if out.status.code() == Some(0) {
+            fs::remove_file(dir.path().join("out.safetensors")).unwrap();
+            continue;
+        }
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(130), "{text}");
+        let help = "nothing was written: the same command begins out.safetensors anew";
+        assert!(text.contains(help) && !text.contains("--resume"), "{text}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        return;
+    }
+    panic!("every run was done before the interrupt");
+}
+
 #[test]
 #[cfg_attr(not(unix), ignore = "not run: it is sent by kill")]
 fn ctrl_c_ends_a_pipe_that_waits() {
