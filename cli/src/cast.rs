@@ -624,6 +624,8 @@ impl Writing<'_> {
     fn scaled(&mut self) -> Result<Vec<u8>> {
         let from = self.from;
         let of_rows = self.args.scale == ScaleOf::Row;
+        // (The error of a dtype that takes no scales names that of the source.)
+        Quantizer::new(from.dtype, self.to, &Scaling::per_tensor(DType::F32), &self.options).map_err(wrong)?;
         let Some((&last, outer)) = from.shape.split_last().or((!of_rows).then_some((&1, &[][..]))) else {
             return Err(Failure::usage("--scale row: a single number has no rows"));
         };

@@ -102,8 +102,10 @@ impl Failure {
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         let message = format!("{}: {error}", path.display());
         match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::UnexpectedEof => {
-                Self::refused(message)
+            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => Self::refused(message),
+            io::ErrorKind::UnexpectedEof => {
+                Self::refused(format!("{}: the file was cut short while it was read", path.display()))
+                    .help("do it again when nothing writes it any more")
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::system(message).help("make room, or write elsewhere")
@@ -158,4 +160,18 @@ pub(crate) fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'
     // (Of very short words, any two are similar.)
     let near = 2.max(word.len() / 3).min(word.len().saturating_sub(1) / 2);
     (close(&best) <= near).then_some(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_cut_short_is_told() {
+        let place = tempfile::NamedTempFile::new().unwrap();
+        let source = crate::source::open(place.path()).unwrap();
+        let failure = source.read_at(&mut [0; 8], 0).map_err(on("x".as_ref())).unwrap_err();
+        assert_eq!(failure.to_string(), "x: the file was cut short while it was read");
+        assert!(failure.kind == Kind::Refused && failure.help.is_some());
+    }
 }

@@ -90,6 +90,33 @@ impl<'de> DeserializeSeed<'de> for Texts {
     }
 }
 
+/// Reads the same, or null, which is the same as none for the library.
+struct SomeTexts;
+
+impl<'de> Visitor<'de> for SomeTexts {
+    type Value = Option<BTreeMap<String, String>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Texts.expecting(f)
+    }
+
+    fn visit_none<E>(self) -> std::result::Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: de::Deserializer<'de>>(self, d: D) -> std::result::Result<Self::Value, D::Error> {
+        Texts.deserialize(d).map(Some)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for SomeTexts {
+    type Value = Option<BTreeMap<String, String>>;
+
+    fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> std::result::Result<Self::Value, D::Error> {
+        d.deserialize_option(self)
+    }
+}
+
 /// Reads tensors and metadata, in which no key may occur twice. (The library takes the last of two equal keys.)
 struct NoTwins;
 
@@ -108,7 +135,7 @@ impl<'de> Visitor<'de> for NoTwins {
                 return Err(de::Error::custom(format!("the key \"{key}\" stands there twice")));
             }
             if key == "__metadata__" {
-                entries.metadata = Some(map.next_value_seed(Texts)?);
+                entries.metadata = map.next_value_seed(SomeTexts)?;
             } else {
                 let info = map.next_value().map_err(|error| de::Error::custom(format!("{key}: {error}")))?;
                 entries.tensors.push((key, info));
@@ -272,6 +299,17 @@ mod tests {
         Header::parse(text.as_bytes(), data).unwrap_err()
     }
 
+    /// As the library has it.
+    #[test]
+    fn metadata_may_be_null() {
+        let text = br#"{"__metadata__":null}"#;
+        assert_eq!(Header::parse(text, 0).unwrap().0, None);
+        let file = [&[21, 0, 0, 0, 0, 0, 0, 0], &text[..]].concat();
+        assert!(safetensors::SafeTensors::deserialize(&file).is_ok());
+        let some = Header::parse(br#"{"__metadata__":{"a":"b"}}"#, 0).unwrap().0.unwrap();
+        assert_eq!(some["a"], "b");
+    }
+
     #[test]
     fn hostile_headers_are_refused() {
         let two = |a: &str, b: &str| {
@@ -303,6 +341,7 @@ mod tests {
         assert!(refused(&format!("{{{twin},{twin}}}"), 4).contains("twice"));
         assert!(refused(r#"{"__metadata__":{"k":"1","k":"1"}}"#, 0).contains("twice"));
         assert!(refused(r#"{"__metadata__":{"k":1}}"#, 0).contains("the header"));
+        assert!(refused(r#"{"__metadata__":1}"#, 0).contains("the header"));
         assert!(refused(&"[".repeat(100_000), 0).contains("the header"));
         let deep = format!(r#"{{"a":{}}}"#, r#"{"x":"#.repeat(100_000));
         assert!(refused(&deep, 0).contains("the header"));

@@ -167,6 +167,16 @@ fn columns_first_is_kept_or_refused() {
 }
 
 #[test]
+fn a_dtype_that_takes_no_scales_is_told_with_that_of_the_source() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("x.npy"), npy("<f4", false, "(2, 4)", &le(&[1.0; 8]))).unwrap();
+    for scale in ["row", "tensor"] {
+        let error = fails(dir.path(), &format!("cast x.npy y.npy --to bool --scale {scale}"), 2);
+        assert!(error.contains("float32") && !error.contains("float64"), "{scale}: {error}");
+    }
+}
+
+#[test]
 fn raw_numbers_are_cast() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("x.bin"), le(&[1.0, 1e9, -0.5])).unwrap();
