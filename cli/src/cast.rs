@@ -21,6 +21,7 @@ use crate::layout::Layout;
 use crate::live::{named, remove_abandoned, temporary};
 use crate::out::{self, bytes, count};
 use crate::source::{self, Source, file_name};
+use crate::system;
 
 /// How many bytes are read at a time.
 const CHUNK: u64 = 4 << 20;
@@ -565,7 +566,9 @@ impl Writing<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.written += bytes.len() as u64;
         match &mut self.target {
-            Target::File(file) => file.write_all(bytes).map_err(on(&self.args.dst)),
+            Target::File(file) => system::check_size(self.written)
+                .and_then(|()| file.write_all(bytes))
+                .map_err(on(&self.args.dst)),
             Target::Stdout => io::stdout()
                 .lock()
                 .write_all(bytes)
@@ -625,7 +628,8 @@ impl Writing<'_> {
         let from = self.from;
         let of_rows = self.args.scale == ScaleOf::Row;
         // (The error of a dtype that takes no scales names that of the source.)
-        Quantizer::new(from.dtype, self.to, &Scaling::per_tensor(DType::F32), &self.options).map_err(wrong)?;
+        Quantizer::new(from.dtype, self.to, &Scaling::per_tensor(DType::F32), &self.options)
+            .map_err(wrong)?;
         let Some((&last, outer)) = from.shape.split_last().or((!of_rows).then_some((&1, &[][..]))) else {
             return Err(Failure::usage("--scale row: a single number has no rows"));
         };

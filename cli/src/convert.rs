@@ -934,8 +934,11 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     limits(args, &losses)
 }
 
-/// Checks that the disk has room for all files, before hours are spent.
+/// Checks that the disk has room for all files, and that they may be so large, before hours are spent.
 fn room(plan: &Plan, shards: &[usize], dir: &Path) -> Result<()> {
+    for shard in shards.iter().map(|&i| &plan.shards[i]) {
+        system::check_size(shard.bytes).map_err(on(shard.name.as_ref()))?;
+    }
     let needed: u64 = shards.iter().map(|&i| plan.shards[i].bytes).sum();
     let free = system::free(dir).map_err(on(dir))?;
     if needed > free {

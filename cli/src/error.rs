@@ -113,6 +113,9 @@ impl Failure {
             io::ErrorKind::PermissionDenied => {
                 Self::system(message).help("see who owns it, and who may read or write there")
             }
+            io::ErrorKind::FileTooLarge => Self::system(message).help(
+                "`ulimit -f` says how large files of a process may be; a file system may have a limit, too",
+            ),
             io::ErrorKind::ReadOnlyFilesystem => Self::system(message).help("write elsewhere"),
             _ => Self::system(message),
         }

@@ -12,9 +12,9 @@ pub(crate) use linux::{allocate, forget, is_in_memory, will_be_read};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use others::{allocate, forget, is_in_memory, will_be_read};
 #[cfg(unix)]
-pub(crate) use unix::{free, mtime, read_at, shared, sync_directory, write_at};
+pub(crate) use unix::{check_size, free, mtime, read_at, shared, sync_directory, write_at};
 #[cfg(windows)]
-pub(crate) use windows::{free, mtime, read_at, shared, sync_directory, write_at};
+pub(crate) use windows::{check_size, free, mtime, read_at, shared, sync_directory, write_at};
 
 #[cfg(unix)]
 mod unix {
@@ -24,6 +24,14 @@ mod unix {
     use tempfile::Builder;
 
     use super::*;
+
+    /// An error if this process may not write files of so many bytes. (A signal would end it, which leaves its temporary files.)
+    pub(crate) fn check_size(bytes: u64) -> io::Result<()> {
+        match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+            Some(most) if bytes > most => Err(io::ErrorKind::FileTooLarge.into()),
+            _ => Ok(()),
+        }
+    }
 
     /// Fills the buffer from this offset on.
     pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
@@ -64,6 +72,11 @@ mod windows {
     use tempfile::Builder;
 
     use super::*;
+
+    /// Nothing to check: processes have no such limit.
+    pub(crate) fn check_size(_: u64) -> io::Result<()> {
+        Ok(())
+    }
 
     pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let bytes = buffer.len();

@@ -197,6 +197,31 @@ fn a_full_disk_is_an_error_and_leaves_nothing() {
     }
 }
 
+/// The system would end the program by a signal.
+#[test]
+#[cfg(unix)]
+fn files_that_may_not_be_so_large_are_an_error_and_leave_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    files(&dir.path().join("src"), 2);
+    fs::write(dir.path().join("in.bin"), vec![0; 1 << 20]).unwrap();
+    let before = fs::read_dir(dir.path()).unwrap().count();
+    for words in [
+        "convert src dst --to f32 --quiet",
+        "convert src/model-00001-of-00002.safetensors out.safetensors --to f32 --quiet",
+        "cast in.bin out.bin --from f32 --to f64 --quiet",
+    ] {
+        let out = Command::new("sh")
+            .args(["-c", &format!("ulimit -f 100; exec \"$0\" {words}"), env!("CARGO_BIN_EXE_lanecast")])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(4), "{words}: {text}");
+        assert!(text.contains("file too large") && text.contains("ulimit -f"), "{words}: {text}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), before, "{words}");
+    }
+}
+
 /// The most memory of a conversion, in KiB: of the process, as the system counts it.
 fn peak(dir: &Path, words: &str) -> u64 {
     let mut child = Command::new(env!("CARGO_BIN_EXE_lanecast"))
@@ -385,8 +410,7 @@ fn what_appears_meanwhile_stays() {
         command.current_dir(dir.path()).spawn().unwrap()
     };
     let bytes = 1 << 27;
-    let header =
-        format!(r#"{{"x":{{"dtype":"BF16","shape":[{}],"data_offsets":[0,{bytes}]}}}}"#, bytes / 2);
+    let header = format!(r#"{{"x":{{"dtype":"BF16","shape":[{}],"data_offsets":[0,{bytes}]}}}}"#, bytes / 2);
     zeros(&dir.path().join("in.safetensors"), &header, bytes);
     let names = || fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let is_begun = || names().any(|name| name.to_string_lossy().starts_with(".out"));
