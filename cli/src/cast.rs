@@ -737,8 +737,9 @@ impl Writing<'_> {
         })
     }
 
-    /// Gives the files their names, that of scales first.
+    /// Gives the files their names, when both are written. That of scales is last, whose error says that the codes are there.
     fn publish(self, scales: Option<&[u8]>, scale_to: &Path) -> Result<()> {
+        let mut scale_file = None;
         if let Some(scales) = scales {
             let mut file = temporary(parent(&self.args.dst), &file_name(scale_to))?;
             if is_npy(scale_to) {
@@ -748,18 +749,22 @@ impl Writing<'_> {
                 file.write_all(&head).map_err(on(scale_to))?;
             }
             file.write_all(scales).and_then(|()| file.as_file().sync_all()).map_err(on(scale_to))?;
-            named(file, scale_to, self.args.force)?;
+            scale_file = Some(file);
         }
         let dst = &self.args.dst;
         match self.target {
             Target::File(file) => {
                 file.as_file().sync_all().map_err(on(dst))?;
-                named(file, dst, self.args.force)
+                named(file, dst, self.args.force)?;
             }
             Target::Stdout => {
-                io::stdout().flush().map_err(|error| Failure::system(format!("standard output: {error}")))
+                io::stdout().flush().map_err(|error| Failure::system(format!("standard output: {error}")))?;
             }
         }
+        let Some(file) = scale_file else { return Ok(()) };
+        named(file, scale_to, self.args.force).map_err(|error| {
+            error.help(format!("{} has its codes already; scales of before are not theirs", dst.display()))
+        })
     }
 }
 

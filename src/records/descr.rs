@@ -280,64 +280,51 @@ impl<'a> Parser<'a> {
             };
             parts.push((self.str(name)?.to_owned(), title, self.item(format)?));
         }
-        let offsets = match offsets {
-            Some(offsets) => {
-                Some(offsets.iter().map(|offset| self.int(offset)).collect::<Result<Vec<_>, _>>()?)
+        // Within an aligned record NumPy aligns all records.
+        if aligned && offsets.is_none() {
+            for (.., dtype) in &mut parts {
+                dtype.align()?;
             }
-            None => None,
-        };
-        let made = |parts: Vec<Part>| -> Result<(StructDType, bool), StructError> {
-            let natural = StructDType::in_sequence(parts.clone(), aligned)?;
-            let record = match &offsets {
-                None => natural.clone(),
-                Some(offsets) => placed(parts, offsets, aligned)?,
-            };
-            let given = itemsize.map(|itemsize| self.int(itemsize)).transpose()?;
-            let record = StructDType::checked(record.fields, given.unwrap_or(record.itemsize), aligned)?;
-            match itemsize {
-                Some(itemsize) if !record.itemsize.is_multiple_of(record.alignment()) => {
-                    Err(self.error(itemsize.at, "a multiple of the alignment"))
+        }
+        let mut record = StructDType::in_sequence(parts, aligned)?;
+        if let Some(offsets) = offsets {
+            let mut largest = 1;
+            record.itemsize = 0;
+            for (i, field) in record.fields.iter_mut().enumerate() {
+                field.offset = self.int(&offsets[i])?;
+                if aligned {
+                    // But where it prints one it does not say which of them were: those that there is room for.
+                    let mut within = field.dtype.clone();
+                    within.align()?;
+                    let end = match offsets.get(i + 1).or(itemsize) {
+                        Some(end) => self.int(end)?,
+                        None => usize::MAX,
+                    };
+                    let size = itemsize.map_or(Ok(0), |itemsize| self.int(itemsize))?;
+                    if (field.offset | size).is_multiple_of(within.alignment())
+                        && field.offset.checked_add(within.itemsize).is_some_and(|size| size <= end)
+                    {
+                        field.dtype = within;
+                    }
+                    if !field.offset.is_multiple_of(field.dtype.alignment()) {
+                        return Err(StructError::Misaligned { field: field.name.clone() });
+                    }
+                    largest = largest.max(field.dtype.alignment());
                 }
-                _ => Ok((record.clone(), record == natural)),
+                let end = field.offset.checked_add(field.dtype.itemsize).ok_or(StructError::TooLarge)?;
+                record.itemsize = record.itemsize.max(end);
             }
-        };
-        if !aligned {
-            return Ok(made(parts)?.0);
+            record.itemsize =
+                record.itemsize.checked_next_multiple_of(largest).ok_or(StructError::TooLarge)?;
         }
-        // Within an aligned record NumPy aligns all records. But where it prints one it does not say which of them were: those whose sizes give the
-        // offsets.
-        let within = parts
-            .iter()
-            .map(|(name, title, dtype)| Ok((name.clone(), title.clone(), dtype.aligned_within()?)));
-        let first = made(within.collect::<Result<_, StructError>>()?);
-        match (first, made(parts)) {
-            (Ok((record, true)), _)
-            | (_, Ok((record, true)))
-            | (Ok((record, _)), _)
-            | (_, Ok((record, _))) => Ok(record),
-            (Err(error), _) => Err(error),
+        if let Some(itemsize) = itemsize {
+            record.itemsize = self.int(itemsize)?;
+            if !record.itemsize.is_multiple_of(record.alignment()) {
+                return Err(self.error(itemsize.at, "a multiple of the alignment"));
+            }
         }
+        StructDType::checked(record.fields, record.itemsize, aligned)
     }
-}
-
-/// The name, title and dtype of a field.
-type Part = (String, Option<String>, ItemDType);
-
-/// Fields at such offsets, in a record that ends behind the last of them.
-fn placed(parts: Vec<Part>, offsets: &[usize], aligned: bool) -> Result<StructDType, StructError> {
-    let mut fields = Vec::with_capacity(parts.len());
-    let (mut end, mut largest) = (0usize, 1);
-    for ((name, title, dtype), &offset) in parts.into_iter().zip(offsets) {
-        let alignment = if aligned { dtype.alignment() } else { 1 };
-        if !offset.is_multiple_of(alignment) {
-            return Err(StructError::Misaligned { field: name });
-        }
-        largest = largest.max(alignment);
-        end = end.max(offset.checked_add(dtype.itemsize).ok_or(StructError::TooLarge)?);
-        fields.push(Field { name, title, offset, dtype });
-    }
-    let itemsize = end.checked_next_multiple_of(largest).ok_or(StructError::TooLarge)?;
-    StructDType::checked(fields, itemsize, aligned)
 }
 
 /// The bytes of `'|V3'`, which NumPy's `descr` has where there is nothing.
@@ -367,12 +354,9 @@ fn type_string(text: &str) -> Result<ItemDType, StructError> {
     Ok(StructDType::packed(fields.collect::<Result<Vec<_>, StructError>>()?)?.into())
 }
 
-/// One of them. The byte order may stand before the shape, too, and spaces behind it.
 fn piece(text: &str) -> Result<ItemDType, StructError> {
-    let is_shape = |rest: &&str| rest.starts_with(|c: char| c == '(' || c.is_ascii_digit());
-    let order = usize::from(text.strip_prefix(['<', '>', '|', '=']).filter(is_shape).is_some());
-    let mut parser = Parser { text, at: order };
-    let shape = match parser.rest().as_bytes().first() {
+    let mut parser = Parser { text, at: 0 };
+    let shape = match text.as_bytes().first() {
         Some(b'(' | b'0'..=b'9') => {
             let literal = parser.literal(0)?;
             parser.peek();
@@ -380,9 +364,7 @@ fn piece(text: &str) -> Result<ItemDType, StructError> {
         }
         _ => Vec::new(),
     };
-    let (order, name) = (&text[..order], parser.rest());
-    let element = format!("{order}{}", name.strip_prefix(order).unwrap_or(name));
-    ItemDType::from(element.parse::<OrderedDType>()?).array(&shape)
+    ItemDType::from(parser.rest().parse::<OrderedDType>()?).array(&shape)
 }
 
 impl FromStr for ItemDType {

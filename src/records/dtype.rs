@@ -16,7 +16,7 @@ pub(super) const MAX_LEVELS: usize = 32;
 
 /// What one item of a buffer is: an element, a record, or a sub-array of either.
 ///
-/// Reads what NumPy's `dtype(..)` reads of a string (but for spaces and signs within its numbers), and the text of its `descr` and of its `str`.
+/// Reads what NumPy's `dtype(..)` reads of a string (but for spaces and signs within its numbers, and byte orders before a shape), and the text of its `descr` and of its `str`.
 ///
 /// ```
 /// use lanecast::{records::ItemDType, DType};
@@ -291,12 +291,16 @@ impl ItemDType {
         }
     }
 
-    /// The same with its records aligned, as they are within an aligned one.
-    pub(super) fn aligned_within(&self) -> Result<Self, StructError> {
-        match &self.base {
-            ItemBase::Element(_) => Ok(self.clone()),
-            ItemBase::Record(record) => Self::from(&record.aligned_within()?).array(&self.shape),
+    /// Aligns its records, as they are within an aligned one.
+    pub(super) fn align(&mut self) -> Result<(), StructError> {
+        if let ItemBase::Record(record) = &mut self.base {
+            record.align()?;
+            if self.itemsize > 0 {
+                let all = self.shape.iter().try_fold(record.itemsize, |size, &n| size.checked_mul(n));
+                self.itemsize = all.ok_or(StructError::TooLarge)?;
+            }
         }
+        Ok(())
     }
 
     /// The record, if it is one and not many.
@@ -392,19 +396,24 @@ impl StructDType {
         Self::in_sequence(fields.collect(), true)
     }
 
-    /// The same with an alignment, if the fields have nothing between them.
-    fn aligned_within(&self) -> Result<Self, StructError> {
-        let mut end = 0;
-        let follows =
+    /// Aligns the fields, if they have nothing between them.
+    fn align(&mut self) -> Result<(), StructError> {
+        let (mut end, mut size, mut largest) = (0, 0usize, 1);
+        let mut follows =
             |field: &Field| core::mem::replace(&mut end, field.offset + field.dtype.itemsize) == field.offset;
-        if self.aligned || !self.fields.iter().all(follows) || end != self.itemsize {
-            return Ok(self.clone());
+        if self.aligned || !self.fields.iter().all(&mut follows) || end != self.itemsize {
+            return Ok(());
         }
-        let fields = self
-            .fields
-            .iter()
-            .map(|field| Ok((field.name.clone(), field.title.clone(), field.dtype.aligned_within()?)));
-        Self::in_sequence(fields.collect::<Result<_, StructError>>()?, true)
+        for field in &mut self.fields {
+            field.dtype.align()?;
+            let alignment = field.dtype.alignment();
+            largest = largest.max(alignment);
+            field.offset = size.checked_next_multiple_of(alignment).ok_or(StructError::TooLarge)?;
+            size = field.offset.checked_add(field.dtype.itemsize).ok_or(StructError::TooLarge)?;
+        }
+        self.itemsize = size.checked_next_multiple_of(largest).ok_or(StructError::TooLarge)?;
+        self.aligned = true;
+        Ok(())
     }
 
     pub(super) fn in_sequence(
