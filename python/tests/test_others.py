@@ -591,7 +591,7 @@ def test_dlpack_in(version):
 def test_strides_that_nothing_steps_by_are_exported():
     for n in [0, 1]:
         field = np.ones(n, "i1,f4")["f1"]
-        assert field.strides == (5,)
+        assert n == 0 or field.strides == (5,)
         assert np.from_dlpack(lanecast.dlpack(field)).tolist() == field.tolist()
     with pytest.raises(BufferError, match="no multiples of an element"):
         np.from_dlpack(lanecast.dlpack(np.ones(2, "i1,f4")["f1"]))
