@@ -11,6 +11,9 @@
 typedef uint8_t lanecast_dtype;  /* LANECAST_DTYPE_BOOL, ... */
 typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL, ... */
 
+/* Of every function it is said which statuses it returns, and by which arguments: "_DTYPE (from)" is LANECAST_ERR_DTYPE
+ * because of from. LANECAST_ERR_INTERNAL is among those of each. What a status means is said beside its number. */
+
 
 /*
  Done.
@@ -728,6 +731,7 @@ extern "C" {
 
 /*
  Sets every option to its default, and `size` to the size of the first block: what is behind it is not read.
+ Returns LANECAST_OK, or LANECAST_ERR_NULL (o).
 
  # Safety
  `o` is NULL or writable.
@@ -737,9 +741,10 @@ lanecast_status lanecast_options_init(struct lanecast_options *o);
 /*
  Sets the options behind the first block, which `size` then has: chance rounds, by this seed, and the first element has this
  number. The options before are those that were set. Results depend on nothing else than the seed and the number of an element.
+ Returns LANECAST_OK, or LANECAST_ERR_NULL (o), _OPTIONS (the size in o, or what is behind the structure).
 
  # Safety
- `o` is NULL or writable for a whole structure of this header.
+ `o` is NULL or writable for a whole structure of this header, and an init function has set it.
  */
 lanecast_status lanecast_options_stochastic(struct lanecast_options *o,
                                             uint64_t seed,
@@ -747,6 +752,7 @@ lanecast_status lanecast_options_stochastic(struct lanecast_options *o,
 
 /*
  Sets every option to what a system does: "onnx" "numpy" "torch" "ml_dtypes" "rust_as".
+ Returns LANECAST_OK, or LANECAST_ERR_NULL (o, name), _NAME.
 
  # Safety
  `o` is NULL or writable; `name` is NULL or a C string.
@@ -755,6 +761,7 @@ lanecast_status lanecast_options_profile(struct lanecast_options *o, const char 
 
 /*
  The dtype of a canonical name, such as "float8_e4m3fn".
+ Returns LANECAST_OK, or LANECAST_ERR_NULL (name, out), _NAME.
 
  # Safety
  `name` is NULL or a C string; `out` is NULL or writable.
@@ -774,6 +781,7 @@ uint32_t lanecast_dtype_bits(lanecast_dtype t);
 /*
  Casts n elements. o may be NULL. src and dst may have any alignment and may be NULL when n is 0; they
  must not overlap. A packed buffer of n elements of w bits has ceil(n * w / 8) bytes.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP, _MEMORY.
 
  # Safety
  `src` is readable and `dst` writable for `n` elements; `o` is NULL or points to `o->size` readable bytes.
@@ -789,6 +797,7 @@ lanecast_status lanecast_cast(lanecast_dtype from,
  Casts n elements from number first on, of a source of first + n: also where a packed one begins within a byte, as in a
  bitmap of Arrow with an offset, whose dtype is uint1. All else is as for lanecast_cast: chance, too, counts from the first that
  is cast on.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (first + n), _OVERLAP, _MEMORY.
 
  # Safety
  `src` is readable for `first + n` elements and `dst` writable for `n`; `o` is NULL or points to `o->size` readable bytes.
@@ -806,6 +815,8 @@ lanecast_status lanecast_cast_from(lanecast_dtype from,
  that is no other error; LANECAST_ERR_LOSSY says that an element is of a class other than inexact. report may be
  NULL. validity is NULL, or gets a bitmap of ceil(n / 8) bytes: bit i % 8 of byte i / 8 is 0 for an element i
  of such a class, and 1 for any other; the bits of no element are 0. No two buffers may overlap.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP (validity, too), _MEMORY,
+ _LOSSY.
 
  # Safety
  As for `lanecast_cast`; `report` is NULL or writable, `validity` NULL or writable for ceil(n / 8) bytes.
@@ -821,6 +832,7 @@ lanecast_status lanecast_cast_checked(lanecast_dtype from,
 
 /*
  What lanecast_cast_checked would find. Nothing is cast, and no room for the result is needed. report may be NULL.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src), _SIZE (n), _MEMORY, _LOSSY.
 
  # Safety
  `src` is readable for `n` elements; `o` is NULL or points to `o->size` readable bytes; `report` is NULL or writable.
@@ -835,6 +847,7 @@ lanecast_status lanecast_check(lanecast_dtype from,
 /*
  The dtype that count operands become together. Neither their order nor repetitions matter. rules: "numpy"
  "jax" "jax_x32" "jax_strict" "torch" "array_api" "mindspore" "megengine" "onnx" "lossless".
+ Returns LANECAST_OK, or LANECAST_ERR_NULL (rules, operands, out), _NAME, _SIZE (count), _DTYPE (operands), _UNDEFINED.
 
  # Safety
  `rules` is NULL or a C string; `operands` is NULL or readable for `count` dtypes; `out` is NULL or
@@ -848,6 +861,7 @@ lanecast_status lanecast_promote(const char *rules,
 /*
  Writes 1 if a cast may be done at this level, else 0: "no" "equiv" "safe" "same_kind" "same_value"
  "unsafe".
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _NULL (level, out), _NAME.
 
  # Safety
  `level` is NULL or a C string; `out` is NULL or writable.
@@ -880,6 +894,7 @@ const char *lanecast_error_message(void);
  Sets a scaling of a name: "mx" "nvfp4" "deepseek" "per_tensor" "per_row" (float32 scales, of the last dimension),
  and `size` to the size of the structure. Profiles: "onnx" "torchao" "modelopt" "compressed_tensors" "hf_fp8" "comfy"
  "gpt_oss": "mx" of that profile, but one float32 scale for "onnx" and DeepSeek's blocks for "hf_fp8".
+ Returns LANECAST_OK, or LANECAST_ERR_NULL (s, name), _NAME.
 
  # Safety
  `s` is NULL or writable; `name` is NULL or a C string.
@@ -890,6 +905,7 @@ lanecast_status lanecast_scaling_init(struct lanecast_scaling *s,
 /*
  The shape of the scales of data of a shape, and the bytes of their buffer. out gets ndim numbers; out and bytes may be
  NULL.
+ Returns LANECAST_OK, or LANECAST_ERR_NULL (shape, s), _DTYPE (of s), _OPTIONS (s), _SHAPE, _SIZE (shape), _MEMORY.
 
  # Safety
  `shape` is readable for `ndim` numbers; `s` points to `s->size` readable bytes, or is NULL, which is an error; `out` is
@@ -909,6 +925,8 @@ lanecast_status lanecast_scale_shape(const size_t *shape,
  zero_points have unspecified contents. tensor_scale
  may be NULL, and gets the factor of the tensor where there is one. No two buffers may overlap. Buffers of no bytes
  may be NULL. how is NULL for the calling thread.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, how, compute, zero_points), _ISA, _NULL (shape, s, buffers),
+ _SHAPE, _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 
  # Safety
  `src` is readable and `dst` writable for elements of the shape; `shape` is readable for `ndim` numbers; `scales` is
@@ -932,6 +950,8 @@ lanecast_status lanecast_quantize(lanecast_dtype from,
 /*
  Casts elements of a shape under scales to floats. zero_points, packed as src is, may be NULL. No two buffers may overlap. Buffers of no bytes may
  be NULL. how is NULL for the calling thread.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, how, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
+ _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 
  # Safety
  As for `lanecast_quantize`; all but `dst` is only read.
@@ -952,6 +972,8 @@ lanecast_status lanecast_dequantize(lanecast_dtype from,
  Casts elements of a shape under one scaling to elements under another, whose scales are found and written. zero_points,
  those of the source, may be NULL; so may tensor_scale, which gets the new factor of the tensor where there is one. No
  two buffers may overlap. Buffers of no bytes may be NULL. how is NULL for the calling thread.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of scalings), _OPTIONS (scalings, o, how, zero_points), _ISA,
+ _NULL (shape, scalings, buffers), _SHAPE, _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 
  # Safety
  As for `lanecast_quantize`; `from_scales` and `zero_points` are read, `to_scales` is written.
@@ -975,6 +997,8 @@ lanecast_status lanecast_requantize(lanecast_dtype from,
  What a quantisation lost: of the data src, and the codes, scales and zero_points (NULL for none) that lanecast_quantize
  has written or was given. blocks is NULL, or has room for as many as there are scales, in their row-major order. A factor of the tensor
  that was computed must be given in s. An exact pass of its own, on the calling thread.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
+ _SIZE (shape), _MEMORY.
 
  # Safety
  As for `lanecast_quantize`; `codes`, `scales` and `zero_points` are read; `all` and `blocks` are NULL or writable.
@@ -997,6 +1021,8 @@ lanecast_status lanecast_quantize_losses(lanecast_dtype from,
  cache. compute 0: scales (and zero_points, if not NULL) are read; 1: scales are found from the data, and written, and
  zero_points must be NULL. tensor_scale may be NULL, and gets the factor of the tensor where there is one. all is NULL or
  gets what was lost of everything; blocks is NULL, or has room for as many as there are scales, in their row-major order.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, compute, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
+ _SIZE (shape), _OVERLAP, _MEMORY.
 
  # Safety
  As for `lanecast_quantize`; `all` and `blocks` are NULL or writable.
@@ -1018,6 +1044,7 @@ lanecast_status lanecast_quantize_with_losses(lanecast_dtype from,
 
 /*
  Sets every field to its default, and `size` to the size of the structure.
+ Returns LANECAST_OK, or LANECAST_ERR_NULL (p).
 
  # Safety
  `p` is NULL or writable.
@@ -1028,6 +1055,7 @@ lanecast_status lanecast_parallel_init(struct lanecast_parallel *p);
  lanecast_cast on several threads: 0 for a pool with as many as there are cores, else so many that start for this
  cast. What is too small to gain from that, a forked child, and a process that cannot start threads cast on the
  calling thread. The result is the same.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP, _MEMORY.
 
  # Safety
  As for `lanecast_cast`.
@@ -1043,6 +1071,8 @@ lanecast_status lanecast_cast_parallel(lanecast_dtype from,
 /*
  lanecast_cast on threads of the caller's, in chunks of a size, with a callback that hears of progress. how must not be
  NULL: lanecast_parallel_init has the defaults.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _NULL (src, dst, how), _SIZE (n), _OVERLAP, _MEMORY,
+ _CANCELLED (progress).
 
  # Safety
  As for `lanecast_cast`; `how` points to `how->size` readable bytes, or is NULL, which is an error; its callbacks do
@@ -1059,6 +1089,8 @@ lanecast_status lanecast_cast_parallel_with(lanecast_dtype from,
 /*
  lanecast_cast_parallel_with, which says what that loses, as lanecast_cast_checked does. What it says does not depend on the threads.
  report may be NULL.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _NULL (src, dst, how), _SIZE (n), _OVERLAP, _MEMORY,
+ _CANCELLED (progress), _LOSSY.
 
  # Safety
  As for `lanecast_cast_parallel_with`; `report` is NULL or writable.
@@ -1075,6 +1107,7 @@ lanecast_status lanecast_cast_checked_parallel(lanecast_dtype from,
 /*
  Casts the first n elements of a buffer to its first n elements. buf_bytes is the size of n elements of from or
  of to, whichever is larger; bytes behind the destination stay as they are. buf may be NULL when n is 0.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (buf), _SIZE (buf_bytes), _MEMORY.
 
  # Safety
  `buf` is writable for `buf_bytes` bytes, and readable for `n` elements of `from`; `o` is NULL or points to
@@ -1096,6 +1129,8 @@ lanecast_status lanecast_cast_in_place(lanecast_dtype from,
  A destination may not have a stride smaller than an element along a dimension of several; if its elements
  overlap otherwise, it is unspecified which of them remains. The views may lie between each other, but must not
  overlap. Where there are no elements, src and dst may be NULL; for ndim 0, shape and strides may be.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, dst, shape, strides), _SIZE, _OVERLAP,
+ _MEMORY.
 
  # Safety
  Every element of `src` is readable and every one of `dst` writable; `shape` and the strides are readable for `ndim`
@@ -1114,6 +1149,8 @@ lanecast_status lanecast_cast_strided(lanecast_dtype from,
 /*
  lanecast_cast_strided on several threads, in slices along one dimension. how must not be NULL: lanecast_parallel_init has the
  defaults. Where elements of the destination overlap, the calling thread casts alone.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _PACKED, _NULL (src, dst, shape, strides, how), _SIZE,
+ _OVERLAP, _MEMORY, _CANCELLED (progress).
 
  # Safety
  As for `lanecast_cast_strided`, from every thread; `how` as for `lanecast_cast_parallel_with`.
@@ -1132,6 +1169,8 @@ lanecast_status lanecast_cast_strided_parallel(lanecast_dtype from,
 /*
  lanecast_cast_strided, which says what that loses, as lanecast_cast_checked does. Elements are counted in row-major order: the last
  index changes fastest. report may be NULL.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, dst, shape, strides), _SIZE, _OVERLAP,
+ _MEMORY, _LOSSY.
 
  # Safety
  As for `lanecast_cast_strided`; `report` is NULL or writable.

@@ -311,6 +311,7 @@ unsafe fn read_name<'a>(what: &str, name: *const c_char) -> Result<&'a str, lane
 }
 
 /// Sets every option to its default, and `size` to the size of the first block: what is behind it is not read.
+/// Returns LANECAST_OK, or LANECAST_ERR_NULL (o).
 ///
 /// # Safety
 /// `o` is NULL or writable.
@@ -322,9 +323,10 @@ pub unsafe extern "C" fn lanecast_options_init(o: *mut lanecast_options) -> lane
 
 /// Sets the options behind the first block, which `size` then has: chance rounds, by this seed, and the first element has this
 /// number. The options before are those that were set. Results depend on nothing else than the seed and the number of an element.
+/// Returns LANECAST_OK, or LANECAST_ERR_NULL (o), _OPTIONS (the size in o, or what is behind the structure).
 ///
 /// # Safety
-/// `o` is NULL or writable for a whole structure of this header.
+/// `o` is NULL or writable for a whole structure of this header, and an init function has set it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_options_stochastic(
     o: *mut lanecast_options,
@@ -346,6 +348,7 @@ pub unsafe extern "C" fn lanecast_options_stochastic(
 }
 
 /// Sets every option to what a system does: "onnx" "numpy" "torch" "ml_dtypes" "rust_as".
+/// Returns LANECAST_OK, or LANECAST_ERR_NULL (o, name), _NAME.
 ///
 /// # Safety
 /// `o` is NULL or writable; `name` is NULL or a C string.
@@ -367,6 +370,7 @@ pub unsafe extern "C" fn lanecast_options_profile(
 }
 
 /// The dtype of a canonical name, such as "float8_e4m3fn".
+/// Returns LANECAST_OK, or LANECAST_ERR_NULL (name, out), _NAME.
 ///
 /// # Safety
 /// `name` is NULL or a C string; `out` is NULL or writable.
@@ -418,6 +422,7 @@ pub extern "C" fn lanecast_dtype_bits(t: lanecast_dtype) -> u32 {
 
 /// Casts n elements. o may be NULL. src and dst may have any alignment and may be NULL when n is 0; they
 /// must not overlap. A packed buffer of n elements of w bits has ceil(n * w / 8) bytes.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP, _MEMORY.
 ///
 /// # Safety
 /// `src` is readable and `dst` writable for `n` elements; `o` is NULL or points to `o->size` readable bytes.
@@ -437,6 +442,7 @@ pub unsafe extern "C" fn lanecast_cast(
 /// Casts n elements from number first on, of a source of first + n: also where a packed one begins within a byte, as in a
 /// bitmap of Arrow with an offset, whose dtype is uint1. All else is as for lanecast_cast: chance, too, counts from the first that
 /// is cast on.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (first + n), _OVERLAP, _MEMORY.
 ///
 /// # Safety
 /// `src` is readable for `first + n` elements and `dst` writable for `n`; `o` is NULL or points to `o->size` readable bytes.
@@ -506,6 +512,8 @@ impl From<CastReport> for lanecast_report {
 /// that is no other error; LANECAST_ERR_LOSSY says that an element is of a class other than inexact. report may be
 /// NULL. validity is NULL, or gets a bitmap of ceil(n / 8) bytes: bit i % 8 of byte i / 8 is 0 for an element i
 /// of such a class, and 1 for any other; the bits of no element are 0. No two buffers may overlap.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP (validity, too), _MEMORY,
+/// _LOSSY.
 ///
 /// # Safety
 /// As for `lanecast_cast`; `report` is NULL or writable, `validity` NULL or writable for ceil(n / 8) bytes.
@@ -551,6 +559,7 @@ pub unsafe extern "C" fn lanecast_cast_checked(
 }
 
 /// What lanecast_cast_checked would find. Nothing is cast, and no room for the result is needed. report may be NULL.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src), _SIZE (n), _MEMORY, _LOSSY.
 ///
 /// # Safety
 /// `src` is readable for `n` elements; `o` is NULL or points to `o->size` readable bytes; `report` is NULL or writable.
@@ -665,6 +674,7 @@ fn overlap<A, B>(a: *const [A], b: *const [B]) -> bool {
 
 /// The dtype that count operands become together. Neither their order nor repetitions matter. rules: "numpy"
 /// "jax" "jax_x32" "jax_strict" "torch" "array_api" "mindspore" "megengine" "onnx" "lossless".
+/// Returns LANECAST_OK, or LANECAST_ERR_NULL (rules, operands, out), _NAME, _SIZE (count), _DTYPE (operands), _UNDEFINED.
 ///
 /// # Safety
 /// `rules` is NULL or a C string; `operands` is NULL or readable for `count` dtypes; `out` is NULL or
@@ -702,6 +712,7 @@ pub unsafe extern "C" fn lanecast_promote(
 
 /// Writes 1 if a cast may be done at this level, else 0: "no" "equiv" "safe" "same_kind" "same_value"
 /// "unsafe".
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _NULL (level, out), _NAME.
 ///
 /// # Safety
 /// `level` is NULL or a C string; `out` is NULL or writable.

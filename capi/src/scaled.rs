@@ -142,6 +142,7 @@ unsafe fn read_shape<'a>(shape: *const usize, ndim: u32) -> Result<&'a [usize], 
 /// Sets a scaling of a name: "mx" "nvfp4" "deepseek" "per_tensor" "per_row" (float32 scales, of the last dimension),
 /// and `size` to the size of the structure. Profiles: "onnx" "torchao" "modelopt" "compressed_tensors" "hf_fp8" "comfy"
 /// "gpt_oss": "mx" of that profile, but one float32 scale for "onnx" and DeepSeek's blocks for "hf_fp8".
+/// Returns LANECAST_OK, or LANECAST_ERR_NULL (s, name), _NAME.
 ///
 /// # Safety
 /// `s` is NULL or writable; `name` is NULL or a C string.
@@ -200,6 +201,7 @@ pub unsafe extern "C" fn lanecast_scaling_init(
 
 /// The shape of the scales of data of a shape, and the bytes of their buffer. out gets ndim numbers; out and bytes may be
 /// NULL.
+/// Returns LANECAST_OK, or LANECAST_ERR_NULL (shape, s), _DTYPE (of s), _OPTIONS (s), _SHAPE, _SIZE (shape), _MEMORY.
 ///
 /// # Safety
 /// `shape` is readable for `ndim` numbers; `s` points to `s->size` readable bytes, or is NULL, which is an error; `out` is
@@ -348,6 +350,8 @@ fn code_bytes(shape: &[usize], s: &Scaling, dtype: DType, o: Packing) -> Result<
 /// zero_points have unspecified contents. tensor_scale
 /// may be NULL, and gets the factor of the tensor where there is one. No two buffers may overlap. Buffers of no bytes
 /// may be NULL. how is NULL for the calling thread.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, how, compute, zero_points), _ISA, _NULL (shape, s, buffers),
+/// _SHAPE, _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 ///
 /// # Safety
 /// `src` is readable and `dst` writable for elements of the shape; `shape` is readable for `ndim` numbers; `scales` is
@@ -458,6 +462,8 @@ impl Quantize {
 
 /// Casts elements of a shape under scales to floats. zero_points, packed as src is, may be NULL. No two buffers may overlap. Buffers of no bytes may
 /// be NULL. how is NULL for the calling thread.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, how, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
+/// _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 ///
 /// # Safety
 /// As for `lanecast_quantize`; all but `dst` is only read.
@@ -502,6 +508,8 @@ pub unsafe extern "C" fn lanecast_dequantize(
 /// Casts elements of a shape under one scaling to elements under another, whose scales are found and written. zero_points,
 /// those of the source, may be NULL; so may tensor_scale, which gets the new factor of the tensor where there is one. No
 /// two buffers may overlap. Buffers of no bytes may be NULL. how is NULL for the calling thread.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of scalings), _OPTIONS (scalings, o, how, zero_points), _ISA,
+/// _NULL (shape, scalings, buffers), _SHAPE, _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 ///
 /// # Safety
 /// As for `lanecast_quantize`; `from_scales` and `zero_points` are read, `to_scales` is written.
@@ -608,6 +616,8 @@ impl From<Losses> for lanecast_losses {
 /// What a quantisation lost: of the data src, and the codes, scales and zero_points (NULL for none) that lanecast_quantize
 /// has written or was given. blocks is NULL, or has room for as many as there are scales, in their row-major order. A factor of the tensor
 /// that was computed must be given in s. An exact pass of its own, on the calling thread.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
+/// _SIZE (shape), _MEMORY.
 ///
 /// # Safety
 /// As for `lanecast_quantize`; `codes`, `scales` and `zero_points` are read; `all` and `blocks` are NULL or writable.
@@ -650,6 +660,8 @@ pub unsafe extern "C" fn lanecast_quantize_losses(
 /// cache. compute 0: scales (and zero_points, if not NULL) are read; 1: scales are found from the data, and written, and
 /// zero_points must be NULL. tensor_scale may be NULL, and gets the factor of the tensor where there is one. all is NULL or
 /// gets what was lost of everything; blocks is NULL, or has room for as many as there are scales, in their row-major order.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, compute, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
+/// _SIZE (shape), _OVERLAP, _MEMORY.
 ///
 /// # Safety
 /// As for `lanecast_quantize`; `all` and `blocks` are NULL or writable.

@@ -58,6 +58,7 @@ pub struct lanecast_parallel {
 }
 
 /// Sets every field to its default, and `size` to the size of the structure.
+/// Returns LANECAST_OK, or LANECAST_ERR_NULL (p).
 ///
 /// # Safety
 /// `p` is NULL or writable.
@@ -87,6 +88,7 @@ pub unsafe extern "C" fn lanecast_parallel_init(p: *mut lanecast_parallel) -> la
 /// lanecast_cast on several threads: 0 for a pool with as many as there are cores, else so many that start for this
 /// cast. What is too small to gain from that, a forked child, and a process that cannot start threads cast on the
 /// calling thread. The result is the same.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP, _MEMORY.
 ///
 /// # Safety
 /// As for `lanecast_cast`.
@@ -128,6 +130,8 @@ fn cores() -> usize {
 
 /// lanecast_cast on threads of the caller's, in chunks of a size, with a callback that hears of progress. how must not be
 /// NULL: lanecast_parallel_init has the defaults.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _NULL (src, dst, how), _SIZE (n), _OVERLAP, _MEMORY,
+/// _CANCELLED (progress).
 ///
 /// # Safety
 /// As for `lanecast_cast`; `how` points to `how->size` readable bytes, or is NULL, which is an error; its callbacks do
@@ -157,6 +161,8 @@ pub unsafe extern "C" fn lanecast_cast_parallel_with(
 
 /// lanecast_cast_parallel_with, which says what that loses, as lanecast_cast_checked does. What it says does not depend on the threads.
 /// report may be NULL.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _NULL (src, dst, how), _SIZE (n), _OVERLAP, _MEMORY,
+/// _CANCELLED (progress), _LOSSY.
 ///
 /// # Safety
 /// As for `lanecast_cast_parallel_with`; `report` is NULL or writable.
@@ -278,6 +284,7 @@ impl Listener {
 
 /// Casts the first n elements of a buffer to its first n elements. buf_bytes is the size of n elements of from or
 /// of to, whichever is larger; bytes behind the destination stay as they are. buf may be NULL when n is 0.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (buf), _SIZE (buf_bytes), _MEMORY.
 ///
 /// # Safety
 /// `buf` is writable for `buf_bytes` bytes, and readable for `n` elements of `from`; `o` is NULL or points to
@@ -312,6 +319,8 @@ pub unsafe extern "C" fn lanecast_cast_in_place(
 /// A destination may not have a stride smaller than an element along a dimension of several; if its elements
 /// overlap otherwise, it is unspecified which of them remains. The views may lie between each other, but must not
 /// overlap. Where there are no elements, src and dst may be NULL; for ndim 0, shape and strides may be.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, dst, shape, strides), _SIZE, _OVERLAP,
+/// _MEMORY.
 ///
 /// # Safety
 /// Every element of `src` is readable and every one of `dst` writable; `shape` and the strides are readable for `ndim`
@@ -338,6 +347,8 @@ pub unsafe extern "C" fn lanecast_cast_strided(
 
 /// lanecast_cast_strided on several threads, in slices along one dimension. how must not be NULL: lanecast_parallel_init has the
 /// defaults. Where elements of the destination overlap, the calling thread casts alone.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _PACKED, _NULL (src, dst, shape, strides, how), _SIZE,
+/// _OVERLAP, _MEMORY, _CANCELLED (progress).
 ///
 /// # Safety
 /// As for `lanecast_cast_strided`, from every thread; `how` as for `lanecast_cast_parallel_with`.
@@ -368,6 +379,8 @@ pub unsafe extern "C" fn lanecast_cast_strided_parallel(
 
 /// lanecast_cast_strided, which says what that loses, as lanecast_cast_checked does. Elements are counted in row-major order: the last
 /// index changes fastest. report may be NULL.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, dst, shape, strides), _SIZE, _OVERLAP,
+/// _MEMORY, _LOSSY.
 ///
 /// # Safety
 /// As for `lanecast_cast_strided`; `report` is NULL or writable.

@@ -52,6 +52,38 @@ fn the_header_is_fresh() {
     );
 }
 
+/// Beside every function that returns a status stands which: "Returns LANECAST_OK, or LANECAST_ERR_NULL (o), _SIZE.".
+#[test]
+fn the_header_says_which_statuses_a_function_returns() {
+    let header = std::fs::read_to_string(root().join("include/lanecast.h")).expect("the header");
+    let known: Vec<&str> = header
+        .lines()
+        .filter_map(|line| line.strip_prefix("#define LANECAST_ERR_")?.split(' ').next())
+        .collect();
+    assert!(known.len() > 10, "{known:?}");
+    let mut functions = 0;
+    for (comment, declaration) in header.split("/*").filter_map(|part| part.split_once("*/")) {
+        let Some(function) = declaration.trim_start().strip_prefix("lanecast_status ") else { continue };
+        functions += 1;
+        let text = comment.split_whitespace().collect::<Vec<_>>().join(" ");
+        let list = text
+            .split_once("Returns LANECAST_OK, or LANECAST_ERR")
+            .and_then(|(_, rest)| rest.split_once('.'));
+        let (list, _) = list.unwrap_or_else(|| panic!("no list of statuses: {function}"));
+        // (Without the arguments in parentheses.)
+        let names = list.split(')').filter_map(|part| part.split('(').next()).collect::<String>();
+        let mut said: Vec<&str> =
+            names.split(", ").map(|name| name.trim().strip_prefix('_').expect(function)).collect();
+        let wrong: Vec<_> = said.iter().filter(|name| !known.contains(name)).collect();
+        assert!(wrong.is_empty(), "{wrong:?} are no statuses: {function}");
+        let n = said.len();
+        said.sort_unstable();
+        said.dedup();
+        assert_eq!(said.len(), n, "a status is there twice: {function}");
+    }
+    assert_eq!(functions, header.matches("\nlanecast_status lanecast_").count());
+}
+
 /// One translation unit that uses every name of the header, in a strict dialect.
 fn compiles(compiler: &str, standard: &str, extension: &str) {
     let source = scratch(&format!("header.{extension}"));
