@@ -411,6 +411,20 @@ fn failures_name_the_pointer() {
             size,
             "buf_bytes is 4; no elements take 0",
         );
+        // One buffer is neither source nor destination; its size is that of the wider elements.
+        let u8 = LANECAST_DTYPE_UINT8;
+        for [from, to] in [[f32, u8], [u8, f32]] {
+            fails(
+                lanecast_cast_in_place(from, to, src, 5, 2, null()),
+                size,
+                "buf_bytes is 5; 2 elements of float32 take 8",
+            );
+            fails(
+                lanecast_cast_in_place(from, to, src, 5, usize::MAX / 2, null()),
+                size,
+                &format!("{} elements of float32 do not fit into the address space", usize::MAX / 2),
+            );
+        }
         let odd = (&raw const shape).byte_add(1);
         assert_eq!(strided(src, &stride, dst, &stride, odd), size);
         assert!(

@@ -5,10 +5,10 @@ use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 
-use rust::Caster;
 use rust::checked::CastReport;
 use rust::parallel::{Parallel, ParallelFor, Progress};
 use rust::views::{StridedView, StridedViewMut};
+use rust::{Caster, Error};
 
 #[cfg(unix)]
 use super::threads::{Pool, Started, cores};
@@ -307,8 +307,23 @@ pub unsafe extern "C" fn lanecast_cast_in_place(
         }
         let buffer = memory("buf", buf.cast::<MaybeUninit<u8>>(), buf_bytes)?;
         // SAFETY: the caller's promise.
-        unsafe { caster.cast_in_place_uninit(&mut *buffer.cast_mut(), n).map_err(status) }
+        unsafe { caster.cast_in_place_uninit(&mut *buffer.cast_mut(), n).map_err(in_place_status) }
     })
+}
+
+/// What is wrong with a cast in place, whose one buffer is neither the source nor the destination.
+fn in_place_status(error: Error) -> lanecast_status {
+    match error {
+        Error::BufferSize { dtype, elements, needed, given, .. } => {
+            let text = format_args!("buf_bytes is {given}; {elements} elements of {dtype} take {needed}");
+            say(LANECAST_ERR_SIZE, &text)
+        }
+        Error::SizeOverflow { dtype, elements, .. } => {
+            let text = format_args!("{elements} elements of {dtype} do not fit into the address space");
+            say(LANECAST_ERR_SIZE, &text)
+        }
+        error => status(error),
+    }
 }
 
 /// Casts the elements of a view to those of another of the same shape. src and dst point to the first element of each,
