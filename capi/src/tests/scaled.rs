@@ -184,6 +184,18 @@ fn shapes_of_scales() {
     // SAFETY: the same; NULL is allowed for what is written.
     let few = unsafe { lanecast_scale_shape(shape.as_ptr(), 1, &s, null_mut(), null_mut()) };
     assert_eq!(few, LANECAST_ERR_SHAPE);
+    // Who asks for the size is told that there are no such scales, and not that they take no bytes.
+    for dtype in DType::ALL {
+        let s = lanecast_scaling { scale_dtype: dtype.code(), ..s };
+        // SAFETY: as above.
+        let status = unsafe { lanecast_scale_shape(shape.as_ptr(), 3, &s, null_mut(), &mut size) };
+        let mut out = [0; 4];
+        let (data, mut scales) = (bytes(&[1.0]), vec![0; dtype.bits().div_ceil(8) as usize]);
+        let one = lanecast_scaling { ndim: 0, rule: 0, ..s };
+        let (cast, _) = quantize(&data, LANECAST_DTYPE_INT8, &mut out[..1], &[1], &one, &mut scales, None, 0);
+        let same = if status == LANECAST_OK { cast == LANECAST_OK } else { cast == status };
+        assert!(same, "{dtype}: {status}, {cast}");
+    }
 }
 
 #[test]
