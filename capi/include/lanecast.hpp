@@ -1,5 +1,5 @@
-/* lanecast for C++17: casts between vectors, arrays, spans and strided views, and casts under scales. Everything else is in
- * lanecast.h, and lanecast::require makes exceptions of its statuses.
+/* lanecast for C++17: casts between vectors, arrays, spans and strided views, what they lose, and casts under scales. Everything
+ * else is in lanecast.h, and lanecast::require makes exceptions of its statuses.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
@@ -295,9 +295,9 @@ lanecast_status on(const From &from, To &to, const lanecast_options &how, Cast c
     using Destination = std::decay_t<decltype(dst)>;
     static_assert(std::is_same_v<decltype(dst.data), void *>, "the destination must not be const");
     if constexpr (!is_view<Source>::value)
-        check("source", src.dtype, src.bytes, src.count, how.src_packing);
+        detail::check("source", src.dtype, src.bytes, src.count, how.src_packing);
     if constexpr (!is_view<Destination>::value)
-        check("destination", dst.dtype, dst.bytes, dst.count, how.dst_packing);
+        detail::check("destination", dst.dtype, dst.bytes, dst.count, how.dst_packing);
     if constexpr (is_view<Source>::value && is_view<Destination>::value) {
         same_shape(src.shape, dst.shape);
         return cast_views(src.dtype, src.data, src.strides.data(), dst.dtype, dst.data, dst.strides.data(),
@@ -320,10 +320,38 @@ lanecast_status on(const From &from, To &to, const lanecast_options &how, Cast c
 struct no_views {
     template <typename... With> lanecast_status operator()(const With &...) const
     {
-        static_assert(sizeof...(With) == 0, "lanecast::try_cast takes no views: lanecast::cast_checked says what was lost");
+        static_assert(sizeof...(With) == 0, "this takes no views: lanecast::cast_checked does, without a bitmap and on the calling thread");
         return LANECAST_OK;
     }
 };
+
+/* What casts of elements, or of a view, lose: LANECAST_ERR_LOSSY and a report, or another status. */
+template <typename Void>
+lanecast_status look(const elements<Void> &src, lanecast_dtype to, const lanecast_options &how, lanecast_report &report)
+{
+    detail::check("source", src.dtype, src.bytes, src.count, how.src_packing);
+    return lanecast_check(src.dtype, src.data, to, src.count, &how, &report);
+}
+
+template <typename Void>
+lanecast_status look(const view<Void> &src, lanecast_dtype to, lanecast_options how, lanecast_report &report)
+{
+    /* lanecast.h looks at views only where it casts them: here, to memory that is given back. */
+    const std::size_t count = product(src.shape);
+    how.dst_packing = LANECAST_PACKING_ONE_PER_BYTE;
+    std::vector<unsigned char> room(product({count, step_of(to)}));
+    const auto dst = shaped(elements<void>{to, room.data(), room.size(), count}, src.shape);
+    return lanecast_cast_strided_checked(src.dtype, src.data, src.strides.data(), to, dst.data, dst.strides.data(),
+                                         src.shape.data(), src.shape.size(), &how, &report);
+}
+
+/* The report of a status, if that says no more than that there are losses. */
+inline const lanecast_report &reported(lanecast_status status, const lanecast_report &report)
+{
+    if (status != LANECAST_ERR_LOSSY)
+        require(status);
+    return report;
+}
 
 /* So many threads for a function that takes them so. */
 inline lanecast_parallel on_threads(std::uint32_t threads)
@@ -427,29 +455,74 @@ void cast_parallel(const From &from, To &&to, std::uint32_t threads = 0, const l
 template <typename From, typename To>
 lanecast_report cast_checked(const From &from, To &&to, const lanecast_options &how = options())
 {
-    lanecast_report report;
+    lanecast_report report{};
     const lanecast_status status = detail::on(
         from, to, how, [&](auto... with) { return lanecast_cast_checked(with..., &report, nullptr); },
         [&](auto... with) { return lanecast_cast_strided_checked(with..., &report); });
-    if (status != LANECAST_ERR_LOSSY)
-        require(status);
-    return report;
+    return detail::reported(status, report);
 }
 
-/* Casts, unless that loses an element: then it throws lanecast::lossy, and nothing is written. Rounding is no loss. Neither side
- * is a view. */
+/* The same, and which elements are lost: bit i % 8 of byte i / 8 of `validity`, which gets the size for that, is 0 where element
+ * i is. Neither side is a view. */
+template <typename From, typename To>
+lanecast_report cast_checked(const From &from, To &&to, std::vector<std::uint8_t> &validity,
+                             const lanecast_options &how = options())
+{
+    lanecast_report report{};
+    const auto cast = [&](auto src_dtype, auto src, auto dst_dtype, auto dst, auto n, auto o) {
+        validity.assign(n / 8 + (n % 8 != 0), 0);
+        return lanecast_cast_checked(src_dtype, src, dst_dtype, dst, n, o, &report, validity.data());
+    };
+    return detail::reported(detail::on(from, to, how, cast, detail::no_views()), report);
+}
+
+/* Casts on so many threads, 0 for a pool of as many as there are cores, and says what that loses. Neither side is a view. */
+template <typename From, typename To>
+lanecast_report cast_checked_parallel(const From &from, To &&to, std::uint32_t threads = 0,
+                                      const lanecast_options &how = options())
+{
+    lanecast_report report{};
+    const lanecast_parallel on = detail::on_threads(threads);
+    const auto cast = [&](auto... with) { return lanecast_cast_checked_parallel(with..., &on, &report); };
+    return detail::reported(detail::on(from, to, how, cast, detail::no_views()), report);
+}
+
+/* What a cast to a dtype would lose. Nothing is cast, and no room for the result is needed, but for that of a view while this
+ * runs. */
+template <typename From>
+[[nodiscard]] lanecast_report check(const From &from, lanecast_dtype to, const lanecast_options &how = options())
+{
+    lanecast_report report{};
+    return detail::reported(detail::look(detail::of(from), to, how, report), report);
+}
+
+/* The same of a cast to the dtype of a type: lanecast::check<std::uint8_t>(x).above. */
+template <typename To, typename From>
+[[nodiscard]] lanecast_report check(const From &from, const lanecast_options &how = options())
+{
+    return lanecast::check(from, dtype_v<To>, how);
+}
+
+/* Casts, unless that loses an element: then it throws lanecast::lossy, and nothing is written. Rounding is no loss. Elements of a
+ * view are counted in row-major order, and while it is looked at, it takes memory for its results. */
 template <typename From, typename To>
 void try_cast(const From &from, To &&to, const lanecast_options &how = options())
 {
-    const auto cast_unless_lossy = [](auto src_dtype, auto src, auto dst_dtype, auto dst, auto n, auto o) {
-        lanecast_report report;
-        const lanecast_status status = lanecast_check(src_dtype, src, dst_dtype, n, o, &report);
-        if (status == LANECAST_ERR_LOSSY)
+    const auto check = [&](lanecast_dtype dtype) {
+        const lanecast_report report = lanecast::check(from, dtype, how);
+        if (report.first != UINT64_MAX)
             throw lossy(report);
-        require(status);
-        return lanecast_cast(src_dtype, src, dst_dtype, dst, n, o);
     };
-    require(detail::on(from, to, how, cast_unless_lossy, detail::no_views()));
+    require(detail::on(
+        from, to, how,
+        [&](auto src_dtype, auto src, auto dst_dtype, auto... with) {
+            check(dst_dtype);
+            return lanecast_cast(src_dtype, src, dst_dtype, with...);
+        },
+        [&](auto src_dtype, auto src, auto src_strides, auto dst_dtype, auto... with) {
+            check(dst_dtype);
+            return lanecast_cast_strided(src_dtype, src, src_strides, dst_dtype, with...);
+        }));
 }
 
 /* A vector of what elements become: lanecast::to<float>(bytes). */
@@ -573,7 +646,7 @@ void check(const char *which, const elements<Void> &data, const std::vector<std:
     if (data.count != count)
         throw std::invalid_argument("lanecast: " + text(shape) + " are " + std::to_string(count) + " elements, and the " +
                                     which + " has " + std::to_string(data.count));
-    check(which, data.dtype, data.bytes, data.count, packing);
+    detail::check(which, data.dtype, data.bytes, data.count, packing);
 }
 
 template <typename T> struct is_scaled : std::is_same<T, quantized> {};
@@ -629,8 +702,8 @@ scaling quantize(const From &from, const scaled_elements<void, Scales> &to, std:
                  std::uint32_t threads)
 {
     const auto src = detail::flat(from);
-    check("source", src, to.shape, how.src_packing);
-    check(to, how.dst_packing);
+    detail::check("source", src, to.shape, how.src_packing);
+    detail::check(to, how.dst_packing);
     const lanecast_parallel on = on_threads(threads);
     float factor = 0;
     /* Scales that are given are only read. */
@@ -726,6 +799,50 @@ template <typename From>
 {
     quantized result = detail::room(to, from.shape, by, how);
     result.scaling = lanecast::requantize(from, detail::under_scales(result), how, threads);
+    return result;
+}
+
+/* What a quantisation lost: of the floats, and of what lanecast::quantize has made of them, or lanecast::scaled describes, by the
+ * same options. `blocks`, if there is such a vector, gets what was lost of each block, in the row-major order of scales. */
+template <typename From, typename Scaled>
+[[nodiscard]] lanecast_losses quantize_losses(const From &from, const Scaled &scaled, const lanecast_options &how = options(),
+                                              std::vector<lanecast_losses> *blocks = nullptr)
+{
+    const auto src = detail::flat(from);
+    const auto &codes = detail::under_scales(scaled);
+    lanecast_options made = how;
+    if constexpr (std::is_same_v<Scaled, quantized>) {
+        made.dst_packing = scaled.packing;
+        made.dst_order = scaled.order;
+    }
+    detail::check("source", src, codes.shape, made.src_packing);
+    detail::check(codes, made.dst_packing);
+    lanecast_losses all{};
+    if (blocks != nullptr)
+        blocks->assign(detail::scale_bytes(codes.shape, codes.scaling).second, lanecast_losses());
+    require(lanecast_quantize_losses(src.dtype, src.data, codes.codes.dtype, codes.codes.data, codes.shape.data(),
+                                     detail::ndim(codes.shape), &codes.scaling, codes.scales.data, codes.zero_points.data,
+                                     &made, &all, blocks != nullptr ? blocks->data() : nullptr));
+    return all;
+}
+
+/* lanecast::quantize and lanecast::quantize_losses in one pass, on the calling thread. */
+template <typename From>
+[[nodiscard]] std::pair<quantized, lanecast_losses>
+quantize_with_losses(const From &from, const std::vector<std::size_t> &shape, lanecast_dtype to, const lanecast_scaling &by,
+                     const lanecast_options &how = options(), std::vector<lanecast_losses> *blocks = nullptr)
+{
+    const auto src = detail::flat(from);
+    detail::check("source", src, shape, how.src_packing);
+    std::pair<quantized, lanecast_losses> result{detail::room(to, shape, by, how), {}};
+    quantized &made = result.first;
+    if (blocks != nullptr)
+        blocks->assign(detail::scale_bytes(shape, by).second, lanecast_losses());
+    float factor = 0;
+    require(lanecast_quantize_with_losses(src.dtype, src.data, to, made.codes.data(), shape.data(), detail::ndim(shape), &by,
+                                          made.scales.data(), nullptr, 1, &factor, &how, &result.second,
+                                          blocks != nullptr ? blocks->data() : nullptr));
+    made.scaling = detail::with_factor(made.scaling, factor);
     return result;
 }
 

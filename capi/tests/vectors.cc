@@ -112,6 +112,26 @@ static void views()
     CHECK(codes[0] == 2 && codes[1000] == 255 && codes[299999] == 2);
     const lanecast_report report = lanecast::cast_checked(tall, codes);
     CHECK(report.above == 1 && report.first == 1000 && report.elements == many.size());
+    CHECK(lanecast::check<std::uint8_t>(tall).first == 1000 && lanecast::check<float>(tall).first == UINT64_MAX);
+    // Refused, whichever side is a view: nothing is written.
+    std::vector<std::uint8_t> turned(many.size(), 9);
+    const auto into = lanecast::strided(turned, {300, 1000}, {1, 300});
+    const auto refused = [&](auto &&from, auto &&to) {
+        return message<lanecast::lossy>([&] { lanecast::try_cast(from, to); });
+    };
+    CHECK(refused(tall, turned) == "the cast loses element 1000 first, of 300000");
+    CHECK(refused(tall, into) == "the cast loses element 1000 first, of 300000");
+    CHECK(refused(many, into) == "the cast loses element 1 first, of 300000");
+    CHECK(turned == std::vector<std::uint8_t>(many.size(), 9));
+    many[1] = 255.0f;
+    lanecast::try_cast(tall, into);
+    CHECK(turned[1] == 255 && turned[0] == 2 && turned[1000] == 2);
+    lanecast::try_cast(tall, turned);
+    CHECK(turned[1] == 2 && turned[1000] == 255);
+    lanecast::try_cast(lanecast::strided(std::vector<float>(), {0, 2}, {8, 4}), std::vector<int>());
+    // Packed elements make no view; those of the options that look at one do not matter.
+    CHECK(lanecast::check(tall, LANECAST_DTYPE_UINT4).above == 1);
+    CHECK(message<lanecast::error>([&] { (void)lanecast::check(tall, 99); }).find("99") != std::string::npos);
 
     // Errors.
     const auto invalid = [](auto call) { return message<std::invalid_argument>(call); };
@@ -205,6 +225,25 @@ static void scales()
     lanecast::requantize(read, lanecast::scaled(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, codes), shape, mx, scales));
     CHECK(scales == q.scales);
 
+    // What is lost: of all, and of each block. One element is beyond the factor that is given, and one is nothing beside it.
+    lanecast::scaling fixed("nvfp4");
+    fixed.tensor_form = LANECAST_TENSOR_SCALE_MULTIPLY;
+    fixed.tensor_scale = 0.001f;
+    std::vector<float> odd(32, 1.0f);
+    odd[17] = 1000.0f;
+    odd[18] = 1e-6f;
+    std::vector<lanecast_losses> of_blocks, of_both;
+    const auto lost_of = lanecast::quantize_with_losses(odd, {2, 16}, LANECAST_DTYPE_FLOAT4_E2M1FN, fixed, lies, &of_both);
+    const lanecast_losses lost = lanecast::quantize_losses(odd, lost_of.first, lanecast::options(), &of_blocks);
+    CHECK(lost.elements == 32 && lost.saturated == 1 && lost.underflowed == 1 && of_blocks.size() == 2);
+    CHECK(of_blocks[0].saturated == 0 && of_blocks[0].max_error < 0.05 && of_blocks[1].saturated == 1);
+    CHECK(lost_of.second.total_error == lost.total_error && of_both[1].underflowed == of_blocks[1].underflowed);
+    CHECK(lost_of.first.codes == lanecast::quantize(odd, {2, 16}, LANECAST_DTYPE_FLOAT4_E2M1FN, fixed, lies).codes);
+    const auto with_factor = lanecast::quantize_with_losses(x, shape, LANECAST_DTYPE_FLOAT4_E2M1FN, nvfp4);
+    CHECK(with_factor.first.codes == n.codes && with_factor.first.scaling.tensor_scale == n.scaling.tensor_scale);
+    CHECK(with_factor.second.max_error == lanecast::quantize_losses(x, n).max_error && with_factor.second.saturated == 0);
+    CHECK(lanecast::quantize_losses(x, read).elements == 120);
+
     // Zero points, given and found.
     const std::vector<float> steps{0.0f, 0.5f, 1.0f, 1.5f};
     std::array<std::uint8_t, 4> bytes{};
@@ -279,6 +318,7 @@ int main()
     lanecast::cast(shorts, z);
     CHECK(z[2] == std::complex<float>(300.0f, 0.0f));
     const bool flags[]{true, false};
+    std::uint8_t bytes_of_flags[2];
     CHECK((lanecast::to<float>(flags) == std::vector<float>{1.0f, 0.0f}));
     CHECK((lanecast::to<std::int64_t>(std::initializer_list<float>{-1.9f}) == std::vector<std::int64_t>{-1}));
     CHECK(lanecast::to<double>(std::vector<float>()).empty());
@@ -325,6 +365,15 @@ int main()
     many[7] = 256.0f;
     lanecast_report report = lanecast::cast_checked(many, codes);
     CHECK(report.elements == many.size() && report.above == 1 && report.first == 7 && report.inexact == many.size() - 1);
+    std::vector<std::uint8_t> validity;
+    CHECK(lanecast::cast_checked(many, codes, validity, nearest).first == 7 && validity.size() == many.size() / 8);
+    CHECK(validity[0] == 0x7F && validity[1] == 0xFF && codes[7] == 255 && codes[8] == 3);
+    CHECK(lanecast::cast_checked(flags, bytes_of_flags, validity).elements == 2 && validity[0] == 3 && validity.size() == 1);
+    report = lanecast::cast_checked_parallel(many, codes, 2);
+    CHECK(report.above == 1 && report.first == 7 && codes[8] == 2);
+    CHECK(lanecast::check<std::uint8_t>(many).above == 1 && lanecast::check(many, LANECAST_DTYPE_BFLOAT16).inexact == 0);
+    CHECK(message<lanecast::error>([&] { (void)lanecast::check(many, 99); }).find("99") != std::string::npos);
+    CHECK(message<lanecast::error>([&] { lanecast::cast_checked(many, many, validity); }).find("overlap") != std::string::npos);
     codes.assign(codes.size(), 9);
     CHECK(message<lanecast::lossy>([&] { lanecast::try_cast(many, codes); }) ==
           "the cast loses element 7 first, of 300000");
