@@ -381,6 +381,43 @@ fn cmake_finds_the_library() {
     }
 }
 
+/// A project of CMake that brings the sources along builds the library when it is configured, as docs/linking.md has it.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "builds the library that is installed"]
+fn cmake_builds_the_library() {
+    let Ok(version) = Command::new("cmake").arg("--version").output() else {
+        return println!("NOT RUN: cmake, which is not here");
+    };
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let mut numbers = version.split([' ', '.']).filter_map(|word| word.parse::<u32>().ok());
+    if numbers.next().zip(numbers.next()) < Some((3, 19)) {
+        return println!("NOT RUN: cmake 3.19, which is not here");
+    }
+    let project = scratch("cmake_sources");
+    _ = std::fs::remove_dir_all(&project);
+    std::fs::create_dir_all(&project).unwrap();
+    let page = std::fs::read_to_string(root().join("../docs/linking.md")).unwrap().replace("\r\n", "\n");
+    let recipe = page.split("```cmake\n").find_map(|part| part.strip_prefix("include(FetchContent)"));
+    let (recipe, _) = recipe.and_then(|part| part.split_once("```")).expect("the recipe");
+    let sources = format!("SOURCE_DIR {})", root().parent().unwrap().display());
+    let recipe = recipe.replace("GIT_REPOSITORY https://example.com/lanecast.git GIT_TAG COMMIT)", &sources);
+    assert!(recipe.contains(&sources), "{recipe}");
+    let program = root().join("examples/cast.c");
+    let text = format!(
+        "cmake_minimum_required(VERSION 3.19)\nproject(example C)\ninclude(FetchContent){recipe}\n\
+         add_executable(example {})\ntarget_link_libraries(example PRIVATE lanecast::static)\n",
+        program.display()
+    );
+    std::fs::write(project.join("CMakeLists.txt"), text).unwrap();
+    let build = project.join("build");
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(&project).arg("-B").arg(&build).env("CARGO_TARGET_DIR", scratch("build"));
+    run(&mut configure);
+    run(Command::new("cmake").arg("--build").arg(&build));
+    assert!(run(&mut Command::new(build.join("example"))).contains("-0.3125"));
+}
+
 /// The directory of CMake's files in a prefix. (Only those of the platform's names are found without it.)
 #[cfg(target_os = "linux")]
 fn cmake_files(prefix: &Path) -> PathBuf {
