@@ -29,8 +29,8 @@ pub(super) struct Scale {
     pub(super) tables_shift: u32,
     /// To look up by codes of scales: where the table of each 16 elements is.
     pub(super) places: *const Place,
-    /// For each group: what is added to the words that are looked up, twice in a u32. To divide by parts: from which exponent on elements are
-    /// looked up, in all bytes of the u32, or in the high ones of its words where the target has no NaN.
+    /// For each group: what is added to the words that are looked up, twice in a u32. To divide exponents and mantissas apart: from which
+    /// exponent on elements are looked up, in all bytes of the u32, or in the high ones of its words where the target has no NaN.
     pub(super) deltas: *const u32,
     /// To look up in tables of 16 words: a table for each group, or for each code of a scale.
     pub(super) sixteens: *const Table16,

@@ -128,9 +128,9 @@ pub(crate) struct ScaledKernel {
     divides: bool,
     /// It looks up the products of all codes with the scale of a group, so it takes no factor for each element.
     is_by_products: bool,
-    /// It divides bfloat16s by parts: a table has the quotients of all mantissas, and `deltas` have an exponent for each scale. One
-    /// table is for all scales if those are powers of two.
-    is_by_parts: bool,
+    /// It divides bfloat16s, exponents and mantissas apart: a table has the quotients of all mantissas, and `deltas` have an exponent for
+    /// each scale. One table is for all scales if those are powers of two.
+    is_by_mantissas: bool,
 }
 
 impl ScaledKernel {
@@ -144,7 +144,7 @@ impl ScaledKernel {
             by: None,
             divides: false,
             is_by_products: false,
-            is_by_parts: false,
+            is_by_mantissas: false,
         }
     }
 
@@ -272,20 +272,21 @@ impl ScaledKernel {
         Some(Self { by: Some(By::Code), ..Self::new(isa, run, &route, Table::NONE, Extras::NONE) })
     }
 
-    /// The kernel that divides bfloat16s by parts; the exponent from which on it looks up what is divided by 1, and how many follow. None
-    /// if there is none for these dtypes and layouts.
-    pub(crate) fn parts(isa: Present, to: DType, options: &CastOptions) -> Option<(Self, [u8; 2])> {
+    /// The kernel that divides bfloat16s, exponents and mantissas apart; the exponent from which on it looks up what is divided by 1, and
+    /// how many follow. None if there is none for these dtypes and layouts.
+    pub(crate) fn by_mantissas(isa: Present, to: DType, options: &CastOptions) -> Option<(Self, [u8; 2])> {
         let route = route(DType::BF16, to, &options.rounding(Rounding::NearestEven));
         if route.src.swapped || route.dst.swapped {
             return None;
         }
-        let run = on!(isa, isa => scaled::parts(isa, &route)).flatten()?;
-        let (table, exponents) = scaled::table_of_parts(&route)?;
-        let kernel = Self { is_by_parts: true, ..Self::new(isa, run, &route, table, Extras::NONE) };
+        let run = on!(isa, isa => scaled::by_mantissas(isa, &route)).flatten()?;
+        let (table, exponents) = scaled::table_by_mantissas(&route)?;
+        let kernel = Self { is_by_mantissas: true, ..Self::new(isa, run, &route, table, Extras::NONE) };
         Some((kernel, exponents))
     }
 
-    /// From the quotients of 128 mantissas by each scale, float32s, to the tables of [`ScaledKernel::parts`] and the largest exponent of each.
+    /// From the quotients of 128 mantissas by each scale, float32s, to the tables of [`ScaledKernel::by_mantissas`] and the largest
+    /// exponent of each.
     pub(crate) fn split(&self, quotients: &[u8], tables: &mut [Table128], exponents: &mut [u32]) {
         struct Each<'a>(&'a [u8], &'a mut [Table128], &'a mut [u32]);
 
@@ -329,12 +330,12 @@ impl ScaledKernel {
         assert!(!self.is_by_products || factors.per != Per::Element);
         let [is_by_exponent, is_by_sixteen, is_by_code] =
             [By::Exponent, By::Sixteen, By::Code].map(|by| self.by == Some(by));
-        let adds = is_by_exponent || self.is_by_parts;
-        let has_one = is_by_exponent || self.is_by_parts && factors.tables.len() == 1;
+        let adds = is_by_exponent || self.is_by_mantissas;
+        let has_one = is_by_exponent || self.is_by_mantissas && factors.tables.len() == 1;
         let looks_up = self.by == Some(By::Scale) || adds;
-        assert!(!self.is_by_parts || factors.per.is_by(if has_one { By::Exponent } else { By::Scale }));
+        assert!(!self.is_by_mantissas || factors.per.is_by(if has_one { By::Exponent } else { By::Scale }));
         let scale = Scale {
-            scales: numbers(factors.scales, self.by.is_none() && !self.is_by_parts),
+            scales: numbers(factors.scales, self.by.is_none() && !self.is_by_mantissas),
             inverses: numbers(factors.inverses, self.divides && factors.how != How::Over),
             zeros: numbers(factors.zeros, false),
             tensor: factors.tensor,

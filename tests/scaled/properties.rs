@@ -445,7 +445,7 @@ const LOOKED_UP: [(Scaling, DType, [usize; 2]); 7] = [
     // A table for each code of a scale.
     (Scaling::nvfp4(), DType::F4E2M1, [33, 1032]),
     (Scaling::mx(), DType::F4E2M1, [33, 2088]),
-    // One table under powers of two; bfloat16s by parts.
+    // One table under powers of two; bfloat16s by mantissas.
     (Scaling::mx(), DType::F6E3M2, [9, 344]),
     (Scaling::mx(), DType::F8E4M3FN, [9, 344]),
     // A table for each scale, of rows that have the same scales, or of one row.

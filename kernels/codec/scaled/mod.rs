@@ -4,7 +4,7 @@
 //! | how | multiply | divide |
 //! |---|---|---|
 //! | arithmetic | `times.rs` | `quotient.rs` |
-//! | a table of 128 for each scale, or one for all | `tabled.rs` | `parts.rs` |
+//! | a table of 128 for each scale, or one for all | `tabled.rs` | `mantissas.rs` |
 //! | 16 products with each scale: made before, or in registers | `sixteen.rs`, `products.rs` | |
 //! | a table for each code that a scale may have | `coded.rs` | `stepped.rs` |
 //!
@@ -12,7 +12,7 @@
 
 mod arrays;
 mod coded;
-mod parts;
+mod mantissas;
 mod products;
 mod quotient;
 mod sixteen;
@@ -21,12 +21,12 @@ mod tabled;
 mod times;
 mod under;
 
-pub(crate) use self::parts::UNDIVIDED;
+pub(crate) use self::mantissas::UNDIVIDED;
 pub(in crate::kernels) use self::quotient::rest;
 pub(in crate::kernels) use self::under::{Reads, Scaled, Under};
 
 use self::coded::Coded;
-use self::parts::Parts;
+use self::mantissas::Mantissas;
 use self::products::ByProducts;
 use self::quotient::{Divided, OfAny, OfFloat, OfIntegers, Quotient};
 use self::sixteen::Sixteen;
@@ -119,10 +119,10 @@ pub(in crate::kernels) fn quotient<I: Simd<Narrowing: ScaledNarrowing<I>, Intege
     route: &Route,
 ) -> Option<RunScaled> {
     match route.from {
-        // (By way of float32: float16, which has the exponents of this target; and bfloat16, where most go by parts.)
+        // (By way of float32: float16, which has the exponents of this target; and bfloat16, where most go by mantissas.)
         _ if route.to == DType::F8E5M2 => match route.from {
             DType::F32 => Some(I::Narrowing::signed_2::<ToE5m2<F32>>()),
-            DType::BF16 if const { !I::Narrowing::BY_PARTS } => {
+            DType::BF16 if const { !I::Narrowing::BY_MANTISSAS } => {
                 Some(I::Narrowing::signed_2::<ToE5m2<Bf16>>())
             }
             _ => None,
@@ -164,8 +164,9 @@ pub(in crate::kernels) fn stepped<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     if is_meant { I::Narrowing::stepped() } else { None }
 }
 
-/// The kernel that divides bfloat16s by parts, to a float of 8 bits with NaN and -0, or to packed ones of fewer, if there is one.
-pub(in crate::kernels) fn parts<I: Simd<Narrowing: ScaledNarrowing<I>>>(
+/// The kernel that divides bfloat16s, exponents and mantissas apart, to a float of 8 bits with NaN and -0, or to packed ones of fewer, if
+/// there is one.
+pub(in crate::kernels) fn by_mantissas<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
     route: &Route,
 ) -> Option<RunScaled> {
@@ -173,12 +174,14 @@ pub(in crate::kernels) fn parts<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     if !is_mirrored || route.dst.memory_bits() != route.to.bits() {
         return None;
     }
-    (goes_by_bytes(route) || goes_by_table(route)).then(|| I::Narrowing::parts(route.to.bits())).flatten()
+    (goes_by_bytes(route) || goes_by_table(route))
+        .then(|| I::Narrowing::by_mantissas(route.to.bits()))
+        .flatten()
 }
 
 /// The table of that kernel, the exponent from which on it looks up what is divided by 1, and how many follow. None if there is no memory
 /// for it.
-pub(in crate::kernels) fn table_of_parts(route: &Route) -> Option<(Table, [u8; 2])> {
+pub(in crate::kernels) fn table_by_mantissas(route: &Route) -> Option<(Table, [u8; 2])> {
     let table =
         if goes_by_bytes(route) { narrow::bytes(DType::BF16, route.to) } else { narrow::table(route.to) };
     let [first, last] = narrow::exponents(&Target::new(route.to.kind(), &route.policy), Bf16::BIAS);
@@ -241,13 +244,13 @@ pub(in crate::kernels) trait ScaledTables<I: Simd> {
     {
         None
     }
-    /// Has it the kernels of [`Parts`]?
-    const BY_PARTS: bool = false;
+    /// Has it the kernels of [`Mantissas`]?
+    const BY_MANTISSAS: bool = false;
     /// The kernel to floats of so many bits, if it has.
-    fn parts(_bits: u32) -> Option<RunScaled> {
+    fn by_mantissas(_bits: u32) -> Option<RunScaled> {
         None
     }
-    /// Makes its tables: see [`parts::split`].
+    /// Makes its tables: see [`mantissas::split`].
     fn split(_quotients: &[u8], _tables: &mut [Table128], _exponents: &mut [u32]) {}
 }
 
@@ -319,16 +322,16 @@ impl<I: NarrowsByWords> ScaledTables<I> for ByWords {
     {
         Some(run::<I, Tabled<BITS, ADDS>, _>())
     }
-    const BY_PARTS: bool = true;
-    fn parts(bits: u32) -> Option<RunScaled> {
+    const BY_MANTISSAS: bool = true;
+    fn by_mantissas(bits: u32) -> Option<RunScaled> {
         Some(match bits {
-            4 => run::<I, ToNarrowByTable<Parts, 4>, _>(),
-            6 => run::<I, ToNarrowByTable<Parts, 6>, _>(),
-            _ => run::<I, ToNarrowByBytes<Parts, Signed>, _>(),
+            4 => run::<I, ToNarrowByTable<Mantissas, 4>, _>(),
+            6 => run::<I, ToNarrowByTable<Mantissas, 6>, _>(),
+            _ => run::<I, ToNarrowByBytes<Mantissas, Signed>, _>(),
         })
     }
     #[inline(always)]
     fn split(quotients: &[u8], tables: &mut [Table128], exponents: &mut [u32]) {
-        parts::split(quotients, tables, exponents);
+        mantissas::split(quotients, tables, exponents);
     }
 }

@@ -19,7 +19,7 @@ pub(in crate::scaled) struct Decided {
     /// Float32 quotients to elements, where there is no kernel that goes all the way.
     pub(super) then: Option<Caster>,
     /// A faster kernel, where many elements have one scale, or where scales are powers of two.
-    pub(super) parts: Option<Parts>,
+    pub(super) by_mantissas: Option<ByMantissas>,
     /// The same where scales have 8 bits: by a table for each of them.
     pub(super) stepped: Option<ScaledKernel>,
     /// Several elements share a byte.
@@ -90,7 +90,12 @@ impl Decided {
             kernel,
             then,
             stepped: ScaledKernel::stepped(isa, from, to, &options).filter(|_| !quantize.has_zero_points()),
-            parts: Parts::new(isa, quantize, (how, others), [&options, &plain.src_order(options.src_order)]),
+            by_mantissas: ByMantissas::new(
+                isa,
+                quantize,
+                (how, others),
+                [&options, &plain.src_order(options.src_order)],
+            ),
             is_packed: to.bits() < 8 && options.dst_packing != Packing::OnePerByte,
             half: cast(DType::F16, DType::F32)?,
             wide: cast(DType::F32, DType::F64)?,
@@ -119,9 +124,9 @@ impl Decided {
     }
 }
 
-/// Division of bfloat16s, exponents and mantissas apart: the head of `Parts` in kernels/codec/scaled/parts.rs says how.
+/// Division of bfloat16s, exponents and mantissas apart: the head of `Mantissas` in kernels/codec/scaled/mantissas.rs says how.
 #[derive(Clone, Copy)]
-pub(in crate::scaled) struct Parts {
+pub(in crate::scaled) struct ByMantissas {
     pub(super) kernel: ScaledKernel,
     /// The kernel that divides the mantissas.
     maker: ScaledKernel,
@@ -146,7 +151,7 @@ static MANTISSAS: [[[u8; 2]; 128]; 4] = {
     [all; 4]
 };
 
-impl Parts {
+impl ByMantissas {
     /// None if there is no such kernel.
     fn new(
         isa: Present,
@@ -162,7 +167,7 @@ impl Parts {
         if !has_kernel || !can || quantize.has_zero_points() {
             return None;
         }
-        let (kernel, [first, most]) = ScaledKernel::parts(isa, to, options)?;
+        let (kernel, [first, most]) = ScaledKernel::by_mantissas(isa, to, options)?;
         let maker = ScaledKernel::quotient(isa, from, DType::F32, plain)?;
         // (By tables of keys it is the high byte of a doubled word, and that of the first key: what becomes 0 has none.)
         let (repeats, plus) = if is_byte { (0x0101_0101, 0) } else { (0x0100_0100, 0x0100_0100) };

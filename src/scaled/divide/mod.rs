@@ -33,8 +33,8 @@ use crate::kernels::scaled::{
     BLOCK, Factor, Factors, How, LEAST_GROUP, Per, Place, Rows, Table128, UNDIVIDED,
 };
 use crate::kernels::scales::TIES;
+use decided::ByMantissas;
 pub(super) use decided::Decided;
-use decided::Parts;
 
 /// Bytes of a region of one row: they are still in the core's own cache on the second pass.
 const CACHED: usize = 256 << 10;
@@ -65,7 +65,7 @@ struct Buffers {
     wide: Vec<f64>,
     by: Vec<f64>,
     codes: Vec<u8>,
-    /// For division by parts: a table for each scale, and from which exponent on the kernel looks up what is divided by it.
+    /// For division by mantissas: a table for each scale, and from which exponent on the kernel looks up what is divided by it.
     tables: Vec<Table128>,
     begins: Vec<u32>,
     /// Where there is a table for each code of a scale: those of each 16 elements.
@@ -87,12 +87,12 @@ impl Buffers {
             zeros: zeros(0.0, n + BLOCK, has_zeros)?,
             flags: zeros(0, n, true)?,
             each: None,
-            amax: zeros(u32::from(!is_found), SCALES, is_found || divide.parts().is_some())?,
+            amax: zeros(u32::from(!is_found), SCALES, is_found || divide.by_mantissas().is_some())?,
             wide: zeros(0.0, n, is_found)?,
             by: zeros(0.0, n, is_found)?,
             codes: zeros(0, 4 * n, true)?,
-            tables: zeros(Table128::ZEROS, n, divide.parts().is_some_and(|parts| !parts.are_powers))?,
-            begins: zeros(0, n + BLOCK, divide.parts().is_some())?,
+            tables: zeros(Table128::ZEROS, n, divide.by_mantissas().is_some_and(|apart| !apart.are_powers))?,
+            begins: zeros(0, n + BLOCK, divide.by_mantissas().is_some())?,
             places: zeros(Place::of(0), coded::places(divide.job.grid, n), divide.coded().is_some())?,
             quotients: None,
         })
@@ -104,8 +104,8 @@ impl Buffers {
 struct Division {
     how: How,
     flags: u8,
-    /// By the kernel of [`Divide::parts`].
-    by_parts: bool,
+    /// By the kernel of [`Divide::by_mantissas`].
+    by_mantissas: bool,
     /// As in [`Factors`]: how far ahead to prefetch.
     next: isize,
 }
@@ -228,21 +228,22 @@ impl<'a> Divide<'a> {
         }
     }
 
-    /// The kernel that divides by parts, if it is faster for this shape. (Segments have no number for each element then.)
-    fn parts(&self) -> Option<&'a Parts> {
+    /// The kernel that divides exponents and mantissas apart, if it is faster for this shape. (Segments have no number for each element
+    /// then.)
+    fn by_mantissas(&self) -> Option<&'a ByMantissas> {
         let grid = self.job.grid;
         // A table of its own for each scale pays only if scales cover whole blocks of the kernel.
         let block = grid.block();
         let is_whole = |least| block >= grid.width() || block.is_power_of_two() && block >= least;
         let pays = is_whole(BLOCK) && grid.count / grid.scales.max(1) >= TABLED;
-        let parts = self.decided.parts.as_ref()?;
-        let can = if parts.are_powers { is_whole(2 * LEAST_GROUP) } else { pays };
-        can.then_some(parts)
+        let apart = self.decided.by_mantissas.as_ref()?;
+        let can = if apart.are_powers { is_whole(2 * LEAST_GROUP) } else { pays };
+        can.then_some(apart)
     }
 
     /// How many scales a region may have.
     fn most(&self) -> usize {
-        let has_tables = self.parts().is_some_and(|parts| !parts.are_powers);
+        let has_tables = self.by_mantissas().is_some_and(|apart| !apart.are_powers);
         self.job.grid.scales.min(if has_tables { TABLES } else { SCALES })
     }
 
@@ -405,7 +406,7 @@ impl<'a> Divide<'a> {
     fn segment(
         &self,
         segment: &Segment,
-        Division { how, next, by_parts, .. }: Division,
+        Division { how, next, by_mantissas, .. }: Division,
         known: usize,
         rows: &Rows,
         base: usize,
@@ -441,12 +442,12 @@ impl<'a> Divide<'a> {
             let others = self.decided.others;
             factors = Factors { others, next, ..coded.factors(job.grid, places, known) };
             (kernel, then) = (stepped, &None);
-        } else if let Some(parts) = self.parts().filter(|_| by_parts) {
-            let tables = if parts.are_powers { slice::from_ref(&UNDIVIDED) } else { &tables[known..] };
-            let how = if parts.are_powers { How::Near } else { How::Odd };
+        } else if let Some(apart) = self.by_mantissas().filter(|_| by_mantissas) {
+            let tables = if apart.are_powers { slice::from_ref(&UNDIVIDED) } else { &tables[known..] };
+            let how = if apart.are_powers { How::Near } else { How::Odd };
             let (per, others, deltas) = (segment.per, self.decided.others, &begins[known..]);
             factors = Factors { per, how, others, tables, deltas, next, ..Factors::NONE };
-            (kernel, then) = (&parts.kernel, &None);
+            (kernel, then) = (&apart.kernel, &None);
         }
         for Call { first, rows: some, n } in calls {
             let (src, at) = (&src[first * rows.src..], at + first * rows.dst);

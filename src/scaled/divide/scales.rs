@@ -1,7 +1,7 @@
 //! From the largest magnitudes of blocks to the codes of their scales, and from those to the numbers that the kernels divide
 //! by, or multiply with.
 
-use super::decided::Parts;
+use super::decided::ByMantissas;
 use super::{Buffers, Divide, Division};
 use crate::formats::dtype::DType;
 use crate::kernels::memory::bytes_of;
@@ -295,7 +295,12 @@ impl Divide<'_> {
                     wrong |= WRONG;
                 }
             }
-            return Division { how, flags: if is_done { wrong } else { WRONG }, by_parts: false, next: 0 };
+            return Division {
+                how,
+                flags: if is_done { wrong } else { WRONG },
+                by_mantissas: false,
+                next: 0,
+            };
         }
         if self.g != 1.0 {
             scales::with_tensor(self.isa, Factor::times(self.g), scales);
@@ -331,19 +336,19 @@ impl Divide<'_> {
             how == How::Odd
                 && grid.block() >= LEAST_GROUP
                 && elements / 16 >= near.most as usize
-                && self.parts().is_none()
+                && self.by_mantissas().is_none()
         };
         if let Some(near) = self.near().filter(pays) {
             let left = scales::inverses(self.isa, scales, self.factor, inverses, Some(near), flags);
             // Blocks that are cast again cost their elements and a call of the kernel each, which is worth hundreds of elements.
             if left * (4 + 1024 / elements) <= groups {
                 let flags = if left == 0 { wrong } else { wrong | TIES };
-                return Division { how: How::Near, flags, by_parts: false, next: 0 };
+                return Division { how: How::Near, flags, by_mantissas: false, next: 0 };
             }
             flags.iter_mut().for_each(|flags| *flags &= WRONG);
         }
         scales::inverses(self.isa, &scales[..groups], self.factor, inverses, None, &mut []);
-        Division { how, flags: wrong, by_parts: false, next: 0 }
+        Division { how, flags: wrong, by_mantissas: false, next: 0 }
     }
 
     /// Decodes the scales, and computes what the kernel needs that divides by them.
@@ -357,13 +362,13 @@ impl Divide<'_> {
         if let Some(coded) = self.coded() {
             let Buffers { places, flags, .. } = buffers;
             let flags = coded.find(self.job.grid, &codes[..groups], places, &mut flags[..groups]);
-            return Division { how: self.decided.how, flags, by_parts: false, next: 0 };
+            return Division { how: self.decided.how, flags, by_mantissas: false, next: 0 };
         }
-        let Some(parts) = self.parts() else { return self.numbers(codes, groups, is_found, buffers) };
-        if parts.are_powers {
-            let by_parts = self.exponents(parts, &codes[..groups], is_found, buffers);
-            let exact = Division { how: How::Near, flags: 0, by_parts, next: 0 };
-            return if by_parts { exact } else { self.numbers(codes, groups, is_found, buffers) };
+        let Some(apart) = self.by_mantissas() else { return self.numbers(codes, groups, is_found, buffers) };
+        if apart.are_powers {
+            let by_mantissas = self.exponents(apart, &codes[..groups], is_found, buffers);
+            let exact = Division { how: How::Near, flags: 0, by_mantissas, next: 0 };
+            return if by_mantissas { exact } else { self.numbers(codes, groups, is_found, buffers) };
         }
         let division = self.numbers(codes, groups, is_found, buffers);
         let Buffers { scales, inverses, flags, tables, begins, .. } = buffers;
@@ -375,19 +380,20 @@ impl Divide<'_> {
             inverses,
             ..Factors::NONE
         };
-        parts.fill(&factors, &mut tables[..groups], &mut begins[..groups]);
-        let mut by_parts = true;
+        apart.fill(&factors, &mut tables[..groups], &mut begins[..groups]);
+        let mut by_mantissas = true;
         for (begin, flags) in begins.iter_mut().zip(&flags[..groups]) {
             // (What the reference casts again may become anything.)
-            let found = parts.begins(*begin).or((flags & WRONG != 0).then_some(0));
-            by_parts &= found.is_some();
+            let found = apart.begins(*begin).or((flags & WRONG != 0).then_some(0));
+            by_mantissas &= found.is_some();
             *begin = found.unwrap_or(0);
         }
-        Division { by_parts, ..division }
+        Division { by_mantissas, ..division }
     }
 
-    /// Where the kernel that divides by parts looks up what is divided by powers of two. False if it cannot divide by one of them.
-    fn exponents(&self, parts: &Parts, codes: &[u8], is_found: bool, buffers: &mut Buffers) -> bool {
+    /// Where the kernel that divides exponents and mantissas apart looks up what is divided by powers of two. False if it cannot divide
+    /// by one of them.
+    fn exponents(&self, apart: &ByMantissas, codes: &[u8], is_found: bool, buffers: &mut Buffers) -> bool {
         let Buffers { amax, begins, .. } = buffers;
         // This profile writes +0 for all of a block of zeros.
         if is_found && self.job.quantize.steps == Steps::ComfyMxfp8 || self.inverse.is_some() {
@@ -396,7 +402,7 @@ impl Divide<'_> {
         let mut is_right = true;
         // (Zeros are zeros under any scale. Where scales are given, no magnitude is 0: it is not known.)
         for ((begin, &code), &amax) in begins.iter_mut().zip(codes).zip(&*amax) {
-            let found = parts.begins(254_u32.wrapping_sub(code.into()));
+            let found = apart.begins(254_u32.wrapping_sub(code.into()));
             is_right &= found.is_some() | (amax == 0);
             *begin = found.unwrap_or(0);
         }

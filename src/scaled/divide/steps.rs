@@ -23,7 +23,11 @@ impl Divide<'_> {
         let (quantize, grid) = (self.job.quantize, self.job.grid);
         self.decided.stepped?;
         // (One table for powers of two is faster, where there is a kernel for that.)
-        if quantize.scale.bits() != 8 || !is_for(grid) || grid.count < PAYS_FROM || self.parts().is_some() {
+        if quantize.scale.bits() != 8
+            || !is_for(grid)
+            || grid.count < PAYS_FROM
+            || self.by_mantissas().is_some()
+        {
             return None;
         }
         let mut buffers = Buffers::new(ALL, self, false, false).ok()?;

@@ -22,9 +22,9 @@ use crate::kernels::simd::NarrowsByWords;
 /// * Quotients by powers of two have the mantissas of the elements, so that one table serves all.
 /// * A subnormal x counts as if it had an implicit bit, and becomes 0 in any case; Inf and NaN have an exponent beyond the last one. For
 ///   scales of which either is not so there are other kernels.
-pub(in crate::kernels) type Parts = Scaled<With128<16>>;
+pub(in crate::kernels) type Mantissas = Scaled<With128<16>>;
 
-/// The table of [`Parts`] for scales that are powers of two: mantissas stay as they are.
+/// The table of [`Mantissas`] for scales that are powers of two: mantissas stay as they are.
 pub(crate) static UNDIVIDED: Table128 = {
     let mut mantissas = [0; 128];
     let mut m = 0;
@@ -35,11 +35,11 @@ pub(crate) static UNDIVIDED: Table128 = {
     Table128([mantissas, [0; 128]])
 };
 
-impl Half for Parts {
+impl Half for Mantissas {
     const FORMAT: FloatFormat = Bf16::FORMAT;
 }
 
-impl<I: NarrowsByWords> Words<I> for Parts {
+impl<I: NarrowsByWords> Words<I> for Mantissas {
     #[inline(always)]
     fn first(isa: I, Under { looks, scale }: &Self::Looks<I>, mantissa: I::V, _: I::V) -> I::V {
         let first = if scale.shift >= const { I::BYTES.trailing_zeros() } {
@@ -70,14 +70,14 @@ impl<I: NarrowsByWords> Words<I> for Parts {
     }
 }
 
-impl<I: NarrowsByWords> AsBytes<I> for Parts {
+impl<I: NarrowsByWords> AsBytes<I> for Mantissas {
     #[inline(always)]
     fn bytes(isa: I, Input { block, .. }: Input<I, Self>) -> [I::V; 3] {
         Bf16::bytes(isa, Input { block, looks: () })
     }
 }
 
-/// From the quotients of 128 mantissas by each scale, float32s, to the tables of [`Parts`] and the largest exponent of each.
+/// From the quotients of 128 mantissas by each scale, float32s, to the tables of [`Mantissas`] and the largest exponent of each.
 #[inline(always)]
 pub(super) fn split(quotients: &[u8], tables: &mut [Table128], exponents: &mut [u32]) {
     let quotients = quotients.as_chunks::<4>().0.as_chunks::<128>().0;
