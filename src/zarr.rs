@@ -12,7 +12,7 @@ use crate::formats::dtype::{DType, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Rounding};
-use crate::kernels::check::{Bits, Codes, Fit, Key, Loops, MOST, Scan};
+use crate::kernels::check::{Bits, CodeRange, Codes, Fit, Loops, MOST, Scan};
 use crate::kernels::memory::Destination;
 use crate::room::{collected, filled, vec_with_capacity};
 
@@ -67,68 +67,68 @@ impl From<Error> for ZarrError {
 const TILE: usize = 128 << 10;
 
 /// None.
-const NO_CODES: Key = Key { mask: 0, low: 1, high: 1 };
+const NO_CODES: CodeRange = CodeRange { mask: 0, low: 1, high: 1 };
 
 /// The codes of a float that are infinite, and those that are NaN.
-fn special(dtype: DType) -> [Key; 2] {
+fn special(dtype: DType) -> [CodeRange; 2] {
     let Some(format) = dtype.float_format() else { return [NO_CODES; 2] };
     let magnitude = u64::MAX >> (64 - dtype.bits() + u32::from(format.has_sign()));
-    let one = |code| Key { mask: magnitude, low: code, high: code };
+    let one = |code| CodeRange { mask: magnitude, low: code, high: code };
     if format.has_inf() {
         // All ones in the exponent.
         let inf = magnitude >> format.mantissa_bits() << format.mantissa_bits();
-        return [one(inf), Key { low: inf + 1, high: magnitude, ..one(0) }];
+        return [one(inf), CodeRange { low: inf + 1, high: magnitude, ..one(0) }];
     }
     let all = all(dtype);
     let nan = match (format.has_nan(), format.has_neg_zero() || !format.has_sign()) {
         (false, _) => NO_CODES,
         (true, true) => one(magnitude),
         // Where -0 would be.
-        (true, false) => Key { mask: all, low: all ^ magnitude, high: all ^ magnitude },
+        (true, false) => CodeRange { mask: all, low: all ^ magnitude, high: all ^ magnitude },
     };
     [NO_CODES, nan]
 }
 
 /// What of `from` has no value in `to`: infinity, NaN, or both, as NaN has the codes after infinity.
-fn refused(from: DType, to: DType) -> Option<Key> {
+fn refused(from: DType, to: DType) -> Option<CodeRange> {
     let (has_inf, has_nan) = to.float_format().map_or((false, false), |to| (to.has_inf(), to.has_nan()));
     let [inf, nan] = special(from);
     match (has_inf || inf.mask == 0, has_nan || nan.mask == 0) {
         (true, true) => None,
         (true, false) => Some(nan),
         (false, true) => Some(inf),
-        (false, false) => Some(Key { high: nan.high, ..inf }),
+        (false, false) => Some(CodeRange { high: nan.high, ..inf }),
     }
 }
 
 /// The codes that equal one: -0 is 0, and any NaN is any other.
-fn equal(dtype: DType, code: u64) -> Key {
+fn equal(dtype: DType, code: u64) -> CodeRange {
     let (all, [_, nan]) = (all(dtype), special(dtype));
     if nan.has(code & all) {
         return nan;
     }
     match dtype.float_format() {
         Some(format) if format.has_neg_zero() && code & (all >> 1) == 0 => {
-            Key { mask: all >> 1, low: 0, high: 0 }
+            CodeRange { mask: all >> 1, low: 0, high: 0 }
         }
-        _ => Key { mask: all, low: code & all, high: code & all },
+        _ => CodeRange { mask: all, low: code & all, high: code & all },
     }
 }
 
 /// The same keys, but of zero, which has two codes, one for each.
-fn ones(dtype: DType, key: Key) -> impl Iterator<Item = Key> {
+fn ones(dtype: DType, key: CodeRange) -> impl Iterator<Item = CodeRange> {
     let all = all(dtype);
-    let one = |code| Key { mask: all, low: code, high: code };
+    let one = |code| CodeRange { mask: all, low: code, high: code };
     let is_zero = key.mask != all && key.high == 0;
     let keys = if is_zero { [Some(one(0)), Some(one(all ^ key.mask))] } else { [Some(key), None] };
     keys.into_iter().flatten()
 }
 
 /// Keys of one code each before all others: they are found faster.
-fn ones_first(keys: &mut [Key], bytes: usize) {
+fn ones_first(keys: &mut [CodeRange], bytes: usize) {
     let mut ones = 0;
     for i in 0..keys.len() {
-        if keys[i].is_one(bytes) {
+        if keys[i].is_single(bytes) {
             keys.swap(ones, i);
             ones += 1;
         }
@@ -161,14 +161,14 @@ fn put(element: &mut [u8], code: u64) {
 
 /// Adds what a caster makes of the codes that have one of some keys. There is room for four of each.
 #[inline(never)]
-fn add_made(caster: &Caster, keys: &[Key], made: &mut Vec<Key>) -> Result<(), Error> {
+fn add_made(caster: &Caster, keys: &[CodeRange], made: &mut Vec<CodeRange>) -> Result<(), Error> {
     /// Keys whose codes are cast at once: a call of the kernel takes longer than its elements.
     const AT_ONCE: usize = 16;
     let (from, to) = (caster.from(), caster.to());
     let ([size, made_size], [_, nan]) = ([from, to].map(DType::itemsize), special(to));
     for keys in keys.chunks(AT_ONCE) {
         let (mut ends, mut n) = ([0; 4 * AT_ONCE], 0);
-        for &Key { mask, low, high } in keys {
+        for &CodeRange { mask, low, high } in keys {
             // Either zero, infinities of both signs, and NaN, all of which are the same integer.
             let sign = all(from) & !mask;
             ends[n..n + 4].copy_from_slice(&[low, high, low | sign, high | sign]);
@@ -181,7 +181,7 @@ fn add_made(caster: &Caster, keys: &[Key], made: &mut Vec<Key>) -> Result<(), Er
         caster.cast(&codes[..n * size], becomes, n)?;
         for code in becomes.chunks_exact(made_size).map(|element| read(element) & all(to)) {
             // Of NaN all codes: which one it becomes may depend on its own.
-            let key = if nan.has(code) { nan } else { Key { mask: all(to), low: code, high: code } };
+            let key = if nan.has(code) { nan } else { CodeRange { mask: all(to), low: code, high: code } };
             if made.iter().all(|made| made.low != key.low) {
                 made.push(key);
             }
@@ -218,19 +218,19 @@ fn add_made(caster: &Caster, keys: &[Key], made: &mut Vec<Key>) -> Result<(), Er
 pub struct ValueCaster {
     caster: Caster,
     /// The source values that become something else, and what.
-    map: Vec<(Key, u64)>,
+    map: Vec<(CodeRange, u64)>,
     /// What is looked for after the cast: of those, what the target has; and what is refused, if the cast does not mark that.
-    keys: Vec<Key>,
+    keys: Vec<CodeRange>,
     /// What all that has one of the keys becomes, if that is the same and none is refused.
     only: Option<u64>,
     /// What fits has none of these: of floats of which nothing is mapped, which are sooner scanned than looked through.
     finite: Option<Fit>,
     /// The elements of the target that those become, where it pays to look for these first: there are fewer bytes of them.
-    made: Vec<Key>,
+    made: Vec<CodeRange>,
     /// The cast marks what is lost: it is refused, or becomes infinity.
     marks: bool,
     /// What of the source the target does not have.
-    refused: Option<Key>,
+    refused: Option<CodeRange>,
     /// The code of infinity, where rounding stops at the largest value in place of it.
     stops: Option<u64>,
 }
@@ -281,7 +281,7 @@ impl ValueCaster {
         let refused = refused(from, to);
         let stops = (inf.mask != 0 && directed && out_of_range.is_some()).then_some(inf.low);
         let marks = (out_of_range.is_none() || stops.is_some()) && !from.is_lossless_to(to);
-        let is_refused = |key: &Key| refused.is_some_and(|refused| refused.has(key.low));
+        let is_refused = |key: &CodeRange| refused.is_some_and(|refused| refused.has(key.low));
         let mapped = map.iter().map(|&(key, _)| key).filter(|key| !is_refused(key));
         keys.extend(mapped.chain(refused.filter(|_| !marks)).flat_map(|key| ones(from, key)));
         ones_first(&mut keys, from.itemsize());
@@ -516,7 +516,7 @@ impl ValueCaster {
     }
 
     /// Bits of the codes that have one of some keys. Says how many those are, or more.
-    fn find(&self, bytes: &[u8], width: usize, keys: &[Key], bits: &mut Bits) -> usize {
+    fn find(&self, bytes: &[u8], width: usize, keys: &[CodeRange], bits: &mut Bits) -> usize {
         if let Some(loops) = Loops::of(self.caster.present()) {
             return loops.find(Codes { bytes, width }, keys, bits);
         }

@@ -1,64 +1,64 @@
-//! Finds codes that have one of some keys.
+//! Finds codes that lie in one of some ranges.
 
 use core::marker::PhantomData;
 
 use super::super::simd::{Simd, Task};
-use super::found::{Bits, Codes, Key, MOST};
+use super::found::{Bits, CodeRange, Codes, MOST};
 use super::judge::BlockRoom;
-use super::lanes::{Among, ONES, Ones, Ordered, Sought, Wide8, Wide16, Wide32, Wide64};
+use super::lanes::{Among, Ordered, SINGLES, Singles, Sought, Wide8, Wide16, Wide32, Wide64};
 
-pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) -> usize {
+pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, ranges: &[CodeRange], bits: &mut Bits) -> usize {
     let Codes { bytes, width } = codes;
     assert!(bytes.len() / width <= MOST && matches!(width, 1 | 2 | 4 | 8));
-    // Of 64 bits they are looked for as ranges are.
-    let is_one = |key: &&Key| width < 8 && key.is_one(width);
-    let (ones, ranges) = keys.split_at(keys.iter().take_while(is_one).count());
+    // (Of 64 bits, single codes are looked for as ranges are.)
+    let is_single = |range: &&CodeRange| width < 8 && range.is_single(width);
+    let (singles, others) = ranges.split_at(ranges.iter().take_while(is_single).count());
     let mut found = 0;
-    for keys in ones.chunks(ONES).chain(ranges.chunks(RANGES)) {
+    for ranges in singles.chunks(SINGLES).chain(others.chunks(RANGES)) {
         found += match width {
-            1 => isa.run(Find::<Wide8>(bytes, keys, bits, PhantomData)),
-            2 => isa.run(Find::<Wide16>(bytes, keys, bits, PhantomData)),
-            4 => isa.run(Find::<Wide32>(bytes, keys, bits, PhantomData)),
-            _ => isa.run(Find::<Wide64>(bytes, keys, bits, PhantomData)),
+            1 => isa.run(Find::<Wide8>(bytes, ranges, bits, PhantomData)),
+            2 => isa.run(Find::<Wide16>(bytes, ranges, bits, PhantomData)),
+            4 => isa.run(Find::<Wide32>(bytes, ranges, bits, PhantomData)),
+            _ => isa.run(Find::<Wide64>(bytes, ranges, bits, PhantomData)),
         };
     }
     found
 }
 
-/// Keys that are looked for in one pass: as many as registers hold.
+/// Ranges that are looked for in one pass: as many as registers hold.
 const RANGES: usize = 4;
 
-struct Find<'a, L>(&'a [u8], &'a [Key], &'a mut Bits, PhantomData<L>);
+struct Find<'a, L>(&'a [u8], &'a [CodeRange], &'a mut Bits, PhantomData<L>);
 
 impl<I: Simd, L: Ordered<I>> Task<I> for Find<'_, L> {
     type Output = usize;
 
     #[inline(always)]
     fn call(self, isa: I) -> usize {
-        let Self(codes, keys, bits, _) = self;
-        match L::Ones::new(isa, keys) {
-            Some(ones) => each_block::<I, L, _>(isa, codes, &ones, bits),
-            None => each_block::<I, L, _>(isa, codes, &Ranges::<I, L>::new(isa, keys), bits),
+        let Self(codes, ranges, bits, _) = self;
+        match L::Singles::new(isa, ranges) {
+            Some(singles) => each_block::<I, L, _>(isa, codes, &singles, bits),
+            None => each_block::<I, L, _>(isa, codes, &Ranges::<I, L>::new(isa, ranges), bits),
         }
     }
 }
 
-/// Keys of any codes.
+/// Ranges of any width.
 struct Ranges<I: Simd, L> {
-    keys: [Sought<I>; RANGES],
+    sought: [Sought<I>; RANGES],
     n: usize,
     lanes: PhantomData<L>,
 }
 
 impl<I: Simd, L: Ordered<I>> Ranges<I, L> {
     #[inline(always)]
-    fn new(isa: I, keys: &[Key]) -> Self {
-        let none = Sought::new::<L>(isa, &Key { mask: 0, low: 1, high: 1 });
-        let mut ranges = Self { keys: [none; RANGES], n: keys.len(), lanes: PhantomData };
-        for (sought, key) in ranges.keys.iter_mut().zip(keys) {
-            *sought = Sought::new::<L>(isa, key);
+    fn new(isa: I, ranges: &[CodeRange]) -> Self {
+        let none = Sought::new::<L>(isa, &CodeRange { mask: 0, low: 1, high: 1 });
+        let mut all = Self { sought: [none; RANGES], n: ranges.len(), lanes: PhantomData };
+        for (sought, range) in all.sought.iter_mut().zip(ranges) {
+            *sought = Sought::new::<L>(isa, range);
         }
-        ranges
+        all
     }
 }
 
@@ -66,9 +66,9 @@ impl<I: Simd, L: Ordered<I>> Among<I> for Ranges<I, L> {
     #[inline(always)]
     fn others(&self, isa: I, codes: [I::V; 8]) -> u64 {
         let mut others = [isa.splat64(u64::MAX); 8];
-        for key in self.keys.iter().take(self.n) {
+        for range in self.sought.iter().take(self.n) {
             for k in 0..L::BYTES {
-                others[k] = key.where_not::<L>(isa, codes[k], others[k]);
+                others[k] = range.where_not::<L>(isa, codes[k], others[k]);
             }
         }
         L::bits(isa, others)
@@ -112,13 +112,13 @@ fn each_block<I: Simd, L: Ordered<I>, A: Among<I>>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Bits, Codes, Key, Loops, MOST};
+    use super::super::{Bits, CodeRange, Codes, Loops, MOST};
     use crate::formats::isa::Isa;
     use crate::kernels::backend::Backend;
 
-    /// Every instruction set says of codes of every width what the keys say of each.
+    /// Every instruction set says of codes of every width what the ranges say of each.
     #[test]
-    fn as_keys_say() {
+    fn as_ranges_say() {
         let mut state = 1u64;
         let mut random = || {
             state = state.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31) ^ 0xBF58_476D_1CE4_E5B9;
@@ -138,27 +138,30 @@ mod tests {
                 let [one, other] = [random() % 9, random() % 9].map(|code| code.wrapping_sub(4) & all);
                 let sets = [
                     vec![],
-                    vec![Key { mask: all, low: one, high: one }],
-                    vec![Key { mask: all / 2, low: 0, high: 0 }, Key { mask: all, low: other, high: other }],
-                    vec![Key { mask: all / 2, low: all / 2 - 2, high: all / 2 }],
-                    vec![Key { mask: all, low: 1, high: all - 1 }],
-                    [one, other, one].map(|code| Key { mask: all, low: code, high: code }).to_vec(),
-                    (0..5).map(|code| Key { mask: all, low: code, high: code }).collect(),
+                    vec![CodeRange { mask: all, low: one, high: one }],
                     vec![
-                        Key { mask: all, low: all, high: all },
-                        Key { mask: all, low: one, high: one },
-                        Key { mask: all, low: all / 2, high: all / 2 + 2 },
+                        CodeRange { mask: all / 2, low: 0, high: 0 },
+                        CodeRange { mask: all, low: other, high: other },
                     ],
-                    vec![Key { mask: all, low: 0, high: all }],
+                    vec![CodeRange { mask: all / 2, low: all / 2 - 2, high: all / 2 }],
+                    vec![CodeRange { mask: all, low: 1, high: all - 1 }],
+                    [one, other, one].map(|code| CodeRange { mask: all, low: code, high: code }).to_vec(),
+                    (0..5).map(|code| CodeRange { mask: all, low: code, high: code }).collect(),
+                    vec![
+                        CodeRange { mask: all, low: all, high: all },
+                        CodeRange { mask: all, low: one, high: one },
+                        CodeRange { mask: all, low: all / 2, high: all / 2 + 2 },
+                    ],
+                    vec![CodeRange { mask: all, low: 0, high: all }],
                 ];
-                for keys in sets {
+                for ranges in sets {
                     let mut bits = Bits::default();
-                    let count = loops.find(Codes { bytes: &bytes, width }, &keys, &mut bits);
+                    let count = loops.find(Codes { bytes: &bytes, width }, &ranges, &mut bits);
                     assert_eq!(count, bits.iter().map(|word| word.count_ones() as usize).sum());
                     for i in 0..MOST {
                         let is_found = bits[i / 64] >> (i % 64) & 1 == 1;
-                        let expected = i < n && keys.iter().any(|key| key.has(codes[i] & all));
-                        assert_eq!(is_found, expected, "{loops:?}: {i} of {n}, {width} bytes, {keys:?}");
+                        let expected = i < n && ranges.iter().any(|range| range.has(codes[i] & all));
+                        assert_eq!(is_found, expected, "{loops:?}: {i} of {n}, {width} bytes, {ranges:?}");
                         found[usize::from(is_found)] += 1;
                     }
                 }

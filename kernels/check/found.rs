@@ -56,15 +56,15 @@ pub(crate) struct Codes<'a> {
 
 /// Codes to find: those that, masked, are from `low` to `high`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
+pub(crate) struct CodeRange {
     pub(crate) mask: u64,
     pub(crate) low: u64,
     pub(crate) high: u64,
 }
 
-impl Key {
+impl CodeRange {
     /// Is it a single code of `bytes` bytes?
-    pub(crate) fn is_one(&self, bytes: usize) -> bool {
+    pub(crate) fn is_single(&self, bytes: usize) -> bool {
         self.low == self.high && self.mask == u64::MAX >> (64 - 8 * bytes)
     }
 

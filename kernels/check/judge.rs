@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use super::super::environment::Environment;
 use super::super::limits::Limits;
 use super::super::simd::{Simd, Task};
-use super::found::{Codes, Counts, Exact, Kept, Key, MOST, Verdict};
+use super::found::{CodeRange, Codes, Counts, Exact, Kept, MOST, Verdict};
 use super::lanes::{Compared, FloatLanes, Lanes, Sought, Wide16, Wide32, Wide64, narrowed};
 use crate::formats::options::Rounding;
 
@@ -32,7 +32,7 @@ pub(super) fn judge<I: Simd>(
     };
     // As in `scan`.
     let _environment = matches!(exact, Exact::Whole).then(|| Environment::new(Rounding::NearestEven));
-    every(isa, [codes.bytes, back], &inside.keys(), limits, verdict, kept);
+    every(isa, [codes.bytes, back], &inside.ranges(), limits, verdict, kept);
 }
 
 /// Can codes of `width` bytes be truncated, as [`Kept`] has it?
@@ -40,50 +40,50 @@ pub(super) fn cuts<I: Simd>(_: I, width: usize) -> bool {
     I::CUTS && width == 8
 }
 
-type Every<I> = fn(I, [&[u8]; 2], &[Key; 2], &Limits, &mut Verdict, Option<Kept<'_>>);
+type Every<I> = fn(I, [&[u8]; 2], &[CodeRange; 2], &Limits, &mut Verdict, Option<Kept<'_>>);
 
-fn all_or_back<I: Simd, L: Compared<I>, const KEYS: usize>(exact: Exact<'_>) -> Every<I> {
+fn all_or_back<I: Simd, L: Compared<I>, const RANGES: usize>(exact: Exact<'_>) -> Every<I> {
     match exact {
-        Exact::Back(_) => every::<I, L, Back, KEYS>,
-        _ => every::<I, L, All, KEYS>,
+        Exact::Back(_) => every::<I, L, Back, RANGES>,
+        _ => every::<I, L, All, RANGES>,
     }
 }
 
-/// The codes that are not lost: those that have one of these keys.
+/// The codes that are not lost: those that lie in one of these ranges.
 #[derive(Clone, Copy)]
 enum Inside {
-    One(Key),
-    Two([Key; 2]),
+    One(CodeRange),
+    Two([CodeRange; 2]),
 }
 
 impl Inside {
     fn new(limits: &Limits, exact: Exact<'_>) -> Self {
         if !limits.is_float {
             let (low, high) = (limits.low as u64 ^ limits.flip, limits.high as u64 ^ limits.flip);
-            return Self::One(Key { mask: u64::MAX, low, high });
+            return Self::One(CodeRange { mask: u64::MAX, low, high });
         }
         let (low, high) = (limits.low as u64, limits.high as u64);
         let (kept, sign) = (limits.kept as u64 + 1, limits.nonzero + 1);
         // A range that is symmetric about 0 needs magnitudes alone. Codes that are kept besides (Inf, NaN) are just before 0, if one counts
         // on past the largest.
         if limits.low == -1 - limits.high && !matches!(exact, Exact::Whole) {
-            return Self::One(Key { mask: limits.nonzero, low: kept, high });
+            return Self::One(CodeRange { mask: limits.nonzero, low: kept, high });
         }
         // (In the same way, codes that are kept of one sign are just before the zero of the other.)
         if limits.low < 0 {
-            let above = Key { mask: u64::MAX, low: kept ^ sign, high };
-            return Self::Two([above, Key { mask: u64::MAX, low: kept, high: low ^ limits.nonzero }]);
+            let above = CodeRange { mask: u64::MAX, low: kept ^ sign, high };
+            return Self::Two([above, CodeRange { mask: u64::MAX, low: kept, high: low ^ limits.nonzero }]);
         }
-        let range = Key { mask: u64::MAX, low, high };
+        let range = CodeRange { mask: u64::MAX, low, high };
         let nothing_is_kept = kept == sign;
-        let other = Key { mask: limits.nonzero, low: kept, high: limits.nonzero };
+        let other = CodeRange { mask: limits.nonzero, low: kept, high: limits.nonzero };
         Self::Two([range, if nothing_is_kept { range } else { other }])
     }
 
-    fn keys(self) -> [Key; 2] {
+    fn ranges(self) -> [CodeRange; 2] {
         match self {
-            Self::One(key) => [key; 2],
-            Self::Two(keys) => keys,
+            Self::One(range) => [range; 2],
+            Self::Two(ranges) => ranges,
         }
     }
 }
@@ -138,24 +138,24 @@ impl<I: Simd, L: FloatLanes<I>> Rule<I, L> for Whole {
 }
 
 /// [`Limits`] in registers.
-struct Bounds<I: Simd, const KEYS: usize> {
+struct Bounds<I: Simd, const RANGES: usize> {
     nonzero: I::V,
     kept: I::V,
     /// Where codes are truncated, the one that is never lost.
     spared: I::V,
-    keys: [Sought<I>; KEYS],
+    ranges: [Sought<I>; RANGES],
 }
 
-impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
+impl<I: Simd, const RANGES: usize> Bounds<I, RANGES> {
     #[inline(always)]
-    fn new<L: Lanes<I>>(isa: I, limits: &Limits, keys: &[Key; 2], spared: u64) -> Self {
-        let mut sought = [Sought::new::<L>(isa, &keys[0]); KEYS];
-        sought[KEYS - 1] = Sought::new::<L>(isa, &keys[KEYS - 1]);
+    fn new<L: Lanes<I>>(isa: I, limits: &Limits, ranges: &[CodeRange; 2], spared: u64) -> Self {
+        let mut sought = [Sought::new::<L>(isa, &ranges[0]); RANGES];
+        sought[RANGES - 1] = Sought::new::<L>(isa, &ranges[RANGES - 1]);
         Self {
             nonzero: L::splat(isa, limits.nonzero),
             kept: L::splat(isa, limits.kept as u64),
             spared: isa.splat64(spared),
-            keys: sought,
+            ranges: sought,
         }
     }
 
@@ -179,8 +179,8 @@ impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
                 integer = isa.f64_to_i64(code);
                 losses[k] = isa.xor(L::eq(isa, code, self.spared), losses[k]);
             }
-            for key in &self.keys {
-                losses[k] = key.where_not::<L>(isa, integer, losses[k]);
+            for range in &self.ranges {
+                losses[k] = range.where_not::<L>(isa, integer, losses[k]);
             }
             keeps[k] = isa.and_not(losses[k], integer);
             if let Some(exact) = R::exact(isa, code, back, self.nonzero) {
@@ -190,7 +190,7 @@ impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
                 inexact[k] = isa.and_not(settled, isa.splat64(u64::MAX));
             }
         }
-        if KEYS == 1
+        if RANGES == 1
             && R::is_everything(isa)
             && let Some(kept) = kept
         {
@@ -206,29 +206,29 @@ impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
 }
 
 /// Judges codes, with what they come back as.
-fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
+fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const RANGES: usize>(
     isa: I,
     codes: [&[u8]; 2],
-    keys: &[Key; 2],
+    ranges: &[CodeRange; 2],
     limits: &Limits,
     verdict: &mut Verdict,
     kept: Option<Kept<'_>>,
 ) {
-    struct Judge<'a, L, R, const KEYS: usize> {
+    struct Judge<'a, L, R, const RANGES: usize> {
         codes: [&'a [u8]; 2],
-        keys: &'a [Key; 2],
+        ranges: &'a [CodeRange; 2],
         limits: &'a Limits,
         verdict: &'a mut Verdict,
         kept: Option<Kept<'a>>,
         by: PhantomData<(L, R)>,
     }
 
-    impl<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize> Task<I> for Judge<'_, L, R, KEYS> {
+    impl<I: Simd, L: Compared<I>, R: Rule<I, L>, const RANGES: usize> Task<I> for Judge<'_, L, R, RANGES> {
         type Output = ();
 
         #[inline(always)]
         fn call(self, isa: I) {
-            let can_cut = I::CUTS && L::BYTES == 8 && KEYS == 1 && R::is_everything(isa);
+            let can_cut = I::CUTS && L::BYTES == 8 && RANGES == 1 && R::is_everything(isa);
             match self.kept.as_ref().and_then(|kept| kept.cut) {
                 Some(spared) if can_cut => self.run::<I, true>(isa, spared),
                 _ => self.run::<I, false>(isa, 0),
@@ -236,7 +236,7 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
         }
     }
 
-    impl<L, R, const KEYS: usize> Judge<'_, L, R, KEYS> {
+    impl<L, R, const RANGES: usize> Judge<'_, L, R, RANGES> {
         /// (Loops of their own, for either has enough to do.)
         #[inline(always)]
         fn run<I: Simd, const CUTS: bool>(self, isa: I, spared: u64)
@@ -244,9 +244,9 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
             L: Compared<I>,
             R: Rule<I, L>,
         {
-            let Self { codes: [mut codes, mut back], keys, limits, verdict, mut kept, .. } = self;
+            let Self { codes: [mut codes, mut back], ranges, limits, verdict, mut kept, .. } = self;
             let (bounds, block) =
-                (Bounds::<I, KEYS>::new::<L>(isa, limits, keys, spared), L::BYTES * I::BYTES);
+                (Bounds::<I, RANGES>::new::<L>(isa, limits, ranges, spared), L::BYTES * I::BYTES);
             let [mut room, mut room_back] = [const { BlockRoom([0; 8 * 64]) }; 2];
             let mut at = 0;
             // The last block, if partial, is copied to a buffer, so that the code that judges is here only once.
@@ -280,7 +280,7 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
         }
     }
 
-    isa.run(Judge::<L, R, KEYS> { codes, keys, limits, verdict, kept, by: PhantomData });
+    isa.run(Judge::<L, R, RANGES> { codes, ranges, limits, verdict, kept, by: PhantomData });
 }
 
 /// A buffer for a block of codes.

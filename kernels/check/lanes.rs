@@ -4,7 +4,7 @@ use core::convert::Infallible;
 use core::marker::PhantomData;
 
 use super::super::simd::{Simd, Tally};
-use super::found::Key;
+use super::found::CodeRange;
 
 /// Lanes of 8, 16, 32 or 64 bits.
 pub(super) trait Lanes<I: Simd> {
@@ -45,7 +45,7 @@ pub(super) trait Ordered<I: Simd>: Lanes<I> {
     /// A bit for each lane of a block of masks. A block has the first few of these registers.
     fn bits(isa: I, masks: [I::V; 8]) -> u64;
     /// Finds several codes in one pass, if there is a loop for that.
-    type Ones: Ones<I>;
+    type Singles: Singles<I>;
 }
 
 /// Codes to find.
@@ -54,36 +54,36 @@ pub(super) trait Among<I: Simd> {
     fn others(&self, isa: I, codes: [I::V; 8]) -> u64;
 }
 
-/// Up to [`ONES`] keys of a single code each.
-pub(super) trait Ones<I: Simd>: Among<I> + Sized {
-    /// None if the keys are not of that kind.
-    fn new(isa: I, keys: &[Key]) -> Option<Self>;
+/// Up to [`SINGLES`] ranges of a single code each.
+pub(super) trait Singles<I: Simd>: Among<I> + Sized {
+    /// None if the ranges are not of that kind.
+    fn new(isa: I, ranges: &[CodeRange]) -> Option<Self>;
 }
 
 /// The most codes to find in one pass.
-pub(super) const ONES: usize = 3;
+pub(super) const SINGLES: usize = 3;
 
 /// Single codes to find among lanes.
-pub(super) struct OnesOf<I: Simd, L>([I::V; ONES], PhantomData<L>);
+pub(super) struct SinglesOf<I: Simd, L>([I::V; SINGLES], PhantomData<L>);
 
-impl<I: Simd, L: Lanes<I>> Ones<I> for OnesOf<I, L>
+impl<I: Simd, L: Lanes<I>> Singles<I> for SinglesOf<I, L>
 where
     Self: Among<I>,
 {
     #[inline(always)]
-    fn new(isa: I, keys: &[Key]) -> Option<Self> {
-        let first = keys.first().filter(|key| key.is_one(L::BYTES))?;
-        let mut of = [L::splat(isa, first.low); ONES];
-        for (of, key) in of.iter_mut().zip(keys) {
-            *of = L::splat(isa, key.low);
+    fn new(isa: I, ranges: &[CodeRange]) -> Option<Self> {
+        let first = ranges.first().filter(|range| range.is_single(L::BYTES))?;
+        let mut of = [L::splat(isa, first.low); SINGLES];
+        for (of, range) in of.iter_mut().zip(ranges) {
+            *of = L::splat(isa, range.low);
         }
         Some(Self(of, PhantomData))
     }
 }
 
-macro_rules! ones {
+macro_rules! singles {
     ($($lanes:ident: $others:ident, $block:pat => $registers:expr;)*) => {$(
-        impl<I: Simd> Among<I> for OnesOf<I, $lanes> {
+        impl<I: Simd> Among<I> for SinglesOf<I, $lanes> {
             #[inline(always)]
             fn others(&self, isa: I, $block: [I::V; 8]) -> u64 {
                 isa.$others($registers, self.0)
@@ -91,7 +91,7 @@ macro_rules! ones {
         }
     )*};
 }
-ones! {
+singles! {
     Wide8: others8, [a, ..] => a;
     Wide16: others16, [a, b, ..] => [a, b];
     Wide32: others32, [a, b, c, d, ..] => [a, b, c, d];
@@ -105,9 +105,9 @@ impl<I: Simd> Among<I> for Infallible {
     }
 }
 
-impl<I: Simd> Ones<I> for Infallible {
+impl<I: Simd> Singles<I> for Infallible {
     #[inline(always)]
-    fn new(_: I, _: &[Key]) -> Option<Self> {
+    fn new(_: I, _: &[CodeRange]) -> Option<Self> {
         None
     }
 }
@@ -158,7 +158,7 @@ lanes! {
 }
 
 impl<I: Simd> Ordered<I> for Wide8 {
-    type Ones = OnesOf<I, Self>;
+    type Singles = SinglesOf<I, Self>;
 
     #[inline(always)]
     fn gt(isa: I, a: I::V, b: I::V) -> I::V {
@@ -175,7 +175,7 @@ impl<I: Simd> Ordered<I> for Wide8 {
 }
 
 impl<I: Simd> Ordered<I> for Wide16 {
-    type Ones = OnesOf<I, Self>;
+    type Singles = SinglesOf<I, Self>;
 
     #[inline(always)]
     fn gt(isa: I, a: I::V, b: I::V) -> I::V {
@@ -197,10 +197,10 @@ impl<I: Simd> Compared<I> for Wide16 {
 macro_rules! float_lanes {
     ($($lanes:ident as $lane:ty:
         $gt:ident, $eq:ident, $select:ident, $max:ident, $min:ident, $count:ident, $tally:ident, $trunc:ident,
-        $bits:ident, $ones:ty, $block:pat => $registers:expr;
+        $bits:ident, $singles:ty, $block:pat => $registers:expr;
     )*) => {$(
         impl<I: Simd> Ordered<I> for $lanes {
-            type Ones = $ones;
+            type Singles = $singles;
 
             #[inline(always)]
             fn gt(isa: I, a: I::V, b: I::V) -> I::V {
@@ -249,34 +249,34 @@ macro_rules! float_lanes {
 }
 float_lanes! {
     Wide32 as u32: gt32, eq32, select32, max_s32, min_u32, count32, tally32, trunc_f32,
-        bits32, OnesOf<I, Wide32>, [a, b, c, d, ..] => [a, b, c, d];
+        bits32, SinglesOf<I, Wide32>, [a, b, c, d, ..] => [a, b, c, d];
     Wide64 as u64: gt64, eq64, select64, max_s64, min_u64, count64, tally64, trunc_f64,
         bits64, Infallible, block => block;
 }
 
-/// A [`Key`] in registers.
+/// A [`CodeRange`] in registers.
 #[derive(Clone, Copy)]
 pub(super) struct Sought<I: Simd> {
     mask: I::V,
     low: I::V,
-    range: I::V,
+    span: I::V,
 }
 
 impl<I: Simd> Sought<I> {
     #[inline(always)]
-    pub(super) fn new<L: Lanes<I>>(isa: I, key: &Key) -> Self {
+    pub(super) fn new<L: Lanes<I>>(isa: I, range: &CodeRange) -> Self {
         // (To compare unsigned numbers as signed ones, the top bit is flipped.)
         let top = 1 << (8 * L::BYTES - 1);
         Self {
-            mask: L::splat(isa, key.mask),
-            low: L::splat(isa, key.low ^ top),
-            range: L::splat(isa, key.high.wrapping_sub(key.low) ^ top),
+            mask: L::splat(isa, range.mask),
+            low: L::splat(isa, range.low ^ top),
+            span: L::splat(isa, range.high.wrapping_sub(range.low) ^ top),
         }
     }
-    /// `some` where the code does not have the key, else zeros.
+    /// `some` where the code does not lie in the range, else zeros.
     #[inline(always)]
     pub(super) fn where_not<L: Ordered<I>>(&self, isa: I, code: I::V, some: I::V) -> I::V {
-        L::where_gt(isa, L::sub(isa, isa.and(code, self.mask), self.low), self.range, some)
+        L::where_gt(isa, L::sub(isa, isa.and(code, self.mask), self.low), self.span, some)
     }
 }
 

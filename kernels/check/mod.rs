@@ -20,7 +20,7 @@ mod lanes;
 mod scan;
 
 use self::found::Counts;
-pub(crate) use self::found::{Bits, Codes, Exact, Fit, Found, Fused, Kept, Key, MOST, Scan, Verdict};
+pub(crate) use self::found::{Bits, CodeRange, Codes, Exact, Fit, Found, Fused, Kept, MOST, Scan, Verdict};
 use super::backend::on;
 use super::limits::Limits;
 use super::plan::Planned;
@@ -82,10 +82,10 @@ impl Loops {
         on!(self.0, isa => judge::count(isa, codes, limits)).unwrap_or_default()
     }
 
-    /// Finds which of up to [`MOST`] codes of 1, 2, 4 or 8 bytes have any of the keys. `bits` must be zeros. Returns how many, or more: a code
-    /// may be counted for several keys.
-    pub(crate) fn find(self, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) -> usize {
-        on!(self.0, isa => find::find(isa, codes, keys, bits)).unwrap_or(0)
+    /// Finds which of up to [`MOST`] codes of 1, 2, 4 or 8 bytes lie in any of the ranges. `bits` must be zeros. Returns how many, or
+    /// more: a code may be counted for several ranges.
+    pub(crate) fn find(self, codes: Codes<'_>, ranges: &[CodeRange], bits: &mut Bits) -> usize {
+        on!(self.0, isa => find::find(isa, codes, ranges, bits)).unwrap_or(0)
     }
 }
 
