@@ -83,7 +83,7 @@ impl Table128 {
 }
 
 /// 16 words of 16 bits: all low bytes, then all high bytes; those of [`By::Code`] in the order of the instruction set, or what
-/// `Stepped` in `codec/scaled/stepped.rs` reads.
+/// `ByThresholds` in `codec/scaled/thresholds.rs` reads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(crate) struct Table16(pub(super) [[u8; 16]; 2]);

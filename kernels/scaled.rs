@@ -263,12 +263,12 @@ impl ScaledKernel {
 
     /// The kernel from bfloat16 to packed float4 by tables of what each code of a scale makes of magnitudes, with [`By::Code`]. None if
     /// there is none for these dtypes and layouts.
-    pub(crate) fn stepped(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
+    pub(crate) fn by_thresholds(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let route = route(from, to, &options.rounding(Rounding::NearestEven));
         if route.src.swapped || route.dst.swapped {
             return None;
         }
-        let run = on!(isa, isa => scaled::stepped(isa, &route)).flatten()?;
+        let run = on!(isa, isa => scaled::by_thresholds(isa, &route)).flatten()?;
         Some(Self { by: Some(By::Code), ..Self::new(isa, run, &route, Table::NONE, Extras::NONE) })
     }
 

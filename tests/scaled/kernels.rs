@@ -1214,7 +1214,7 @@ fn every_short_scale(isa: Isa) {
     }
 }
 
-/// As many bfloat16s as pay for the steps of float4 under each scale that 8 bits can be: around those steps, and of all kinds.
+/// As many bfloat16s as pay for the thresholds of float4 under each scale that 8 bits can be: around those, and of all kinds.
 fn every_step(isa: Isa) {
     use DType::{BF16, F4E2M1, F32};
     let random = &mut Random::new(31);

@@ -6,7 +6,7 @@
 //! | arithmetic | `times.rs` | `quotient.rs` |
 //! | a table of 128 for each scale, or one for all | `tabled.rs` | `mantissas.rs` |
 //! | 16 products with each scale: made before, or in registers | `sixteen.rs`, `products.rs` | |
-//! | a table for each code that a scale may have | `coded.rs` | `stepped.rs` |
+//! | a table for each code that a scale may have | `coded.rs` | `thresholds.rs` |
 //!
 //! `under.rs` has what all sources under scales have, `arrays.rs` reads the arrays of a [`Scale`].
 
@@ -16,8 +16,8 @@ mod mantissas;
 mod products;
 mod quotient;
 mod sixteen;
-mod stepped;
 mod tabled;
+mod thresholds;
 mod times;
 mod under;
 
@@ -30,8 +30,8 @@ use self::mantissas::Mantissas;
 use self::products::ByProducts;
 use self::quotient::{Divided, OfAny, OfFloat, OfIntegers, Quotient};
 use self::sixteen::Sixteen;
-use self::stepped::Stepped;
 use self::tabled::Tabled;
+use self::thresholds::ByThresholds;
 use self::times::{NormalToBf16, Times};
 use self::under::Of;
 use super::Codec;
@@ -155,13 +155,13 @@ type ToE2m1<S> = Of<S, Divided<OfFloat<{ DType::F4E2M1 as usize }>>>;
 type ToE4m3<S> = Of<S, Divided<OfFloat<{ DType::F8E4M3FN as usize }>>>;
 type ToE5m2<S> = Of<S, Divided<OfFloat<{ DType::F8E5M2 as usize }>>>;
 
-/// The kernel from bfloat16 to packed float4 by steps that are looked up, if there is one.
-pub(in crate::kernels) fn stepped<I: Simd<Narrowing: ScaledNarrowing<I>>>(
+/// The kernel from bfloat16 to packed float4 by thresholds that are looked up, if there is one.
+pub(in crate::kernels) fn by_thresholds<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
     route: &Route,
 ) -> Option<RunScaled> {
     let is_meant = route.from == DType::BF16 && route.to == DType::F4E2M1 && route.dst.is_packed();
-    if is_meant { I::Narrowing::stepped() } else { None }
+    if is_meant { I::Narrowing::by_thresholds() } else { None }
 }
 
 /// The kernel that divides bfloat16s, exponents and mantissas apart, to a float of 8 bits with NaN and -0, or to packed ones of fewer, if
@@ -222,8 +222,8 @@ pub(in crate::kernels) trait ScaledNarrowing<I: Simd>: ScaledTables<I> {
     }
     /// Makes its tables of words as they are cast.
     fn arrange(_: I, _tables: &mut [Table16]) {}
-    /// The kernel by [`Stepped`], if there is one.
-    fn stepped() -> Option<RunScaled> {
+    /// The kernel by [`ByThresholds`], if there is one.
+    fn by_thresholds() -> Option<RunScaled> {
         None
     }
 }
@@ -294,8 +294,8 @@ impl<I: NarrowsByF16, W: OverF16 + ScaledTables<I>> ScaledNarrowing<I> for W {
             isa.arrange(table);
         }
     }
-    fn stepped() -> Option<RunScaled> {
-        Some(run::<I, Stepped, _>())
+    fn by_thresholds() -> Option<RunScaled> {
+        Some(run::<I, ByThresholds, _>())
     }
 }
 

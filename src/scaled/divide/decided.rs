@@ -21,7 +21,7 @@ pub(in crate::scaled) struct Decided {
     /// A faster kernel, where many elements have one scale, or where scales are powers of two.
     pub(super) by_mantissas: Option<ByMantissas>,
     /// The same where scales have 8 bits: by a table for each of them.
-    pub(super) stepped: Option<ScaledKernel>,
+    pub(super) by_thresholds: Option<ScaledKernel>,
     /// Several elements share a byte.
     pub(super) is_packed: bool,
     /// Magnitudes from float16 to float32, and on to float64; from there to scales; scales to float32.
@@ -89,7 +89,8 @@ impl Decided {
             isa,
             kernel,
             then,
-            stepped: ScaledKernel::stepped(isa, from, to, &options).filter(|_| !quantize.has_zero_points()),
+            by_thresholds: ScaledKernel::by_thresholds(isa, from, to, &options)
+                .filter(|_| !quantize.has_zero_points()),
             by_mantissas: ByMantissas::new(
                 isa,
                 quantize,

@@ -7,7 +7,7 @@
 
 mod decided;
 mod scales;
-mod steps;
+mod thresholds;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -195,7 +195,7 @@ impl<'a> Divide<'a> {
             inverse: None,
             coded: Held::None,
         };
-        divide.coded = divide.steps().map_or(Held::None, Held::Here);
+        divide.coded = divide.code_tables().map_or(Held::None, Held::Here);
         Some(divide)
     }
 
@@ -438,10 +438,10 @@ impl<'a> Divide<'a> {
         let at = job.write.at(segment.first) - job.write.at(base);
         let src = &self.bytes[(segment.first - self.first) * self.width..];
         let (mut kernel, mut then, mut factors) = (&self.decided.kernel, &self.decided.then, factors);
-        if let (Some(coded), Some(stepped)) = (self.coded(), &self.decided.stepped) {
+        if let (Some(coded), Some(by_thresholds)) = (self.coded(), &self.decided.by_thresholds) {
             let others = self.decided.others;
             factors = Factors { others, next, ..coded.factors(job.grid, places, known) };
-            (kernel, then) = (stepped, &None);
+            (kernel, then) = (by_thresholds, &None);
         } else if let Some(apart) = self.by_mantissas().filter(|_| by_mantissas) {
             let tables = if apart.are_powers { slice::from_ref(&UNDIVIDED) } else { &tables[known..] };
             let how = if apart.are_powers { How::Near } else { How::Odd };

@@ -9,17 +9,17 @@ use super::arrays::tables;
 use super::under::{Scaled, Under, without_sign_of_zero};
 use crate::kernels::simd::NarrowsByF16;
 
-/// bfloat16s under scales of 8 bits to packed float4: each code of a scale has a table of the magnitudes from which on the code of an
-/// element is the next one.
+/// bfloat16s under scales of 8 bits to packed float4: each code of a scale has a table of thresholds, the magnitudes from which on the
+/// code of an element is the next one.
 ///
 /// ```text
 /// e = clamp(exponent - first, 0, 7)             0 for what becomes 0, 7 for what overflows
-/// code = codes[e] - (m < steps[e]) - (m < steps[e + 8])
+/// code = codes[e] - (m < thresholds[e]) - (m < thresholds[e + 8])
 /// ```
-/// * Of seven steps no three have the same exponent: each is at least 1.4 times the one before.
-/// * Mantissas are doubled. A step that an exponent does not have is 255.
-/// * The rows of a table: the 16 steps; the 8 codes of what is not below a step, and `first`.
-pub(in crate::kernels) struct Stepped;
+/// * Of seven thresholds no three have the same exponent: each is at least 1.4 times the one before.
+/// * Mantissas are doubled. A threshold that an exponent does not have is 255.
+/// * The rows of a table: the 16 thresholds; the 8 codes of what is not below a threshold, and `first`.
+pub(in crate::kernels) struct ByThresholds;
 
 /// The number that replaces a NaN, and the sign bit of a code.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ pub(in crate::kernels) struct OfNan<V> {
     sign: V,
 }
 
-impl<I: NarrowsByF16> Codec<I> for Stepped {
+impl<I: NarrowsByF16> Codec<I> for ByThresholds {
     type From = Scaled<Bits<16>>;
     type To = Bits<4>;
     const FLOATS: bool = false;
@@ -57,18 +57,18 @@ impl<I: NarrowsByF16> Codec<I> for Stepped {
             (exponent, mantissa) = (isa.high16(doubled), isa.low16(doubled));
         }
         let tables = tables(&scale);
-        let [steps, codes] = registers!(2, ROW => isa.pieces_of(registers!(4, K => &tables[K][ROW])));
+        let [thresholds, codes] = registers!(2, ROW => isa.pieces_of(registers!(4, K => &tables[K][ROW])));
         let first = isa.lookup_pieces(codes, isa.splat8(8));
         let e = isa.min_u8(isa.sub_u8(exponent, first), isa.splat8(7));
-        let below = is_below(isa, mantissa, isa.lookup_pieces(steps, e));
-        let below_next = is_below(isa, mantissa, isa.lookup_pieces(steps, isa.or(e, isa.splat8(8))));
+        let below = is_below(isa, mantissa, isa.lookup_pieces(thresholds, e));
+        let below_next = is_below(isa, mantissa, isa.lookup_pieces(thresholds, isa.or(e, isa.splat8(8))));
         let code = isa.sub8(isa.sub8(isa.lookup_pieces(codes, e), below), below_next);
         narrow::signed::<I, Finite>(isa, code, isa.signs16(x), k.sign)
     }
 }
 
-/// 1 where a byte is below a step, else 0.
+/// 1 where a byte is below a threshold, else 0.
 #[inline(always)]
-fn is_below<I: NarrowsByF16>(isa: I, bytes: I::V, steps: I::V) -> I::V {
-    isa.min_u8(isa.sub_u8(steps, bytes), isa.splat8(1))
+fn is_below<I: NarrowsByF16>(isa: I, bytes: I::V, thresholds: I::V) -> I::V {
+    isa.min_u8(isa.sub_u8(thresholds, bytes), isa.splat8(1))
 }

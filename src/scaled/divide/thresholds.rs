@@ -13,15 +13,15 @@ const PAYS_FROM: usize = 1 << 14;
 const TIES: [f64; 7] = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0];
 
 /// The bits of the first bfloat16 that becomes each code but 0.
-type Steps = [u16; TIES.len()];
+type Thresholds = [u16; TIES.len()];
 
 impl Divide<'_> {
     /// The tables of all codes of a scale, if there is a kernel for them. None where there are too few elements to pay for them, or no
     /// memory.
     #[inline(never)] // It is seldom called, and where little is inlined already.
-    pub(super) fn steps(&self) -> Option<Coded> {
+    pub(super) fn code_tables(&self) -> Option<Coded> {
         let (quantize, grid) = (self.job.quantize, self.job.grid);
-        self.decided.stepped?;
+        self.decided.by_thresholds?;
         // (One table for powers of two is faster, where there is a kernel for that.)
         if quantize.scale.bits() != 8
             || !is_for(grid)
@@ -34,7 +34,7 @@ impl Divide<'_> {
         self.numbers(&EVERY, ALL, false, &mut buffers);
         let numbers = if self.decided.how == How::Near { &buffers.inverses } else { &buffers.scales };
         let (mut tables, mut flags) = (array(Table16::ZEROS).ok()?, [WRONG; ALL]);
-        // Scales that differ by a power of two have the same mantissas in their steps.
+        // Scales that differ by a power of two have the same mantissas in their thresholds.
         let mut known = [None; 8];
         for (code, &number) in numbers[..ALL].iter().enumerate() {
             let bits = number.to_bits();
@@ -45,7 +45,7 @@ impl Divide<'_> {
             let place = &mut known[(normal >> 20) as usize % 8];
             let made = place.filter(|&(of, _)| of == normal);
             let (_, table) =
-                made.unwrap_or_else(|| (normal, Table::new(&self.steps_of(f32::from_bits(normal)))));
+                made.unwrap_or_else(|| (normal, Table::new(&self.thresholds_of(f32::from_bits(normal)))));
             *place = Some((normal, table));
             let exponent = (bits >> 23) as i32 - 127;
             let more = if self.decided.how == How::Near { -exponent } else { exponent };
@@ -54,9 +54,9 @@ impl Divide<'_> {
         Coded::new(tables, Coded::right(&flags))
     }
 
-    /// The steps where elements are divided by `number`, or multiplied with it. (That a profile rounds quotients to bfloat16 changes none: a
-    /// tie times a scale has up to 8 bits, and is a bfloat16 itself.)
-    fn steps_of(&self, number: f32) -> Steps {
+    /// The thresholds where elements are divided by `number`, or multiplied with it. (That a profile rounds quotients to bfloat16 changes
+    /// none: a tie times a scale has up to 8 bits, and is a bfloat16 itself.)
+    fn thresholds_of(&self, number: f32) -> Thresholds {
         let Factor { by, divides } = self.factor;
         let (g, over) = if divides { (1.0, f64::from(by)) } else { (f64::from(by), 1.0) };
         let scale = match self.decided.how {
@@ -75,19 +75,19 @@ impl Divide<'_> {
                 };
                 x > tie || is_even && x == tie
             };
-            let mut step = (((tie * scale) as f32).to_bits() >> 16) as u16;
-            while is_there(step) {
-                step -= 1;
+            let mut threshold = (((tie * scale) as f32).to_bits() >> 16) as u16;
+            while is_there(threshold) {
+                threshold -= 1;
             }
-            while !is_there(step) {
-                step += 1;
+            while !is_there(threshold) {
+                threshold += 1;
             }
-            step
+            threshold
         })
     }
 }
 
-/// The table of some steps, as `Stepped` in kernels/codec/scaled/stepped.rs reads it.
+/// The table of some thresholds, as `ByThresholds` in kernels/codec/scaled/thresholds.rs reads it.
 #[derive(Clone, Copy)]
 struct Table {
     rows: [[u8; 16]; 2],
@@ -95,23 +95,23 @@ struct Table {
 }
 
 impl Table {
-    fn new(steps: &Steps) -> Self {
-        let exponents = steps.map(|step| step >> 7);
+    fn new(thresholds: &Thresholds) -> Self {
+        let exponents = thresholds.map(|threshold| threshold >> 7);
         let first = exponents[0] - 1;
         let [mut mantissas, mut codes] = [[0xFF; 16], [0; 16]];
         for (e, code) in codes[..8].iter_mut().enumerate() {
             let mut here = (0..TIES.len()).filter(|&i| usize::from(exponents[i] - first) == e);
             for row in [e, e + 8] {
-                mantissas[row] = here.next().map_or(0xFF, |i| (steps[i] << 1) as u8);
+                mantissas[row] = here.next().map_or(0xFF, |i| (thresholds[i] << 1) as u8);
             }
             debug_assert!(here.next().is_none());
-            // (Both steps are taken back from this where they are not there.)
+            // (Both thresholds are taken back from this where they are not there.)
             *code = 2 + exponents.iter().filter(|&&exponent| usize::from(exponent - first) < e).count() as u8;
         }
         Self { rows: [mantissas, codes], first: first.into() }
     }
 
-    /// The table of the steps times 2^`more`, which are normal numbers.
+    /// The table of the thresholds times 2^`more`, which are normal numbers.
     fn times(self, more: i32) -> Table16 {
         let first = self.first + more;
         debug_assert!((1..=246).contains(&first));
