@@ -708,7 +708,7 @@ impl Saturates for Avx2 {
 impl Simd for Avx2 {
     type Token = Self;
     type Turned = Self;
-    type Steps = Self;
+    type Strided = Self;
     const ISA: Isa = Isa::Avx2;
     type Narrowing = ByF16;
     type Looking = ByRows;
@@ -725,7 +725,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn steps(self) -> Self {
+    fn strided(self) -> Self {
         self
     }
 

@@ -807,7 +807,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
     type Token = Avx512;
     type Turned = Turned;
     // (With AVX-512 the compiler uses scatters, which are slower than single stores.)
-    type Steps = Avx2;
+    type Strided = Avx2;
     const ISA: Isa = Isa::Avx512;
     type Narrowing = ByWords;
     type Looking = AtOnce;
@@ -840,7 +840,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
     }
 
     #[inline(always)]
-    fn steps(self) -> Avx2 {
+    fn strided(self) -> Avx2 {
         self.0.within()
     }
 

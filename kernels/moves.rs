@@ -376,7 +376,7 @@ fn vector<I: Simd>(isa: I, plan: &Plan) {
         Kind::Runs => isa.run(Every::<Runs>(plan, PhantomData)),
         Kind::Blocks => isa.run(Every::<Blocks>(plan, PhantomData)),
         Kind::Channels => isa.run(Every::<Channels>(plan, PhantomData)),
-        Kind::Spread => isa.steps().run(Every::<Spread>(plan, PhantomData)),
+        Kind::Spread => isa.strided().run(Every::<Spread>(plan, PhantomData)),
     }
 }
 

@@ -570,7 +570,7 @@ impl Saturates for Neon {
 impl Simd for Neon {
     type Token = Self;
     type Turned = Self;
-    type Steps = Self;
+    type Strided = Self;
     const ISA: Isa = Isa::Neon;
     type Narrowing = ByAddition;
     type Looking = AtOnce;
@@ -587,7 +587,7 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn steps(self) -> Self {
+    fn strided(self) -> Self {
         self
     }
 

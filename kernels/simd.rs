@@ -809,7 +809,7 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     type Turned: Simd;
     /// The instruction set for which loops with constant strides are compiled (the compiler turns them into shuffles): this one, or a
     /// narrower one that it includes.
-    type Steps: Simd;
+    type Strided: Simd;
     /// Up to this many elements are cast without a loop, in the kernel itself. 0 where an environment has to be set around it.
     const LOOPLESS: usize = 0;
     /// Does [`Converts::f64_to_i64`] truncate, whatever the control register says, and give the minimum for all that an i64 does not hold,
@@ -828,7 +828,7 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     }
     /// From the proof.
     fn with(token: Self::Token) -> Self;
-    fn steps(self) -> Self::Steps;
+    fn strided(self) -> Self::Strided;
     /// From the proof that some instruction set is present; None if that is another one.
     #[inline(always)]
     fn of(present: Present) -> Option<Self> {

@@ -750,7 +750,7 @@ impl<const TURNED: bool> Saturates for Wasm<TURNED> {
 impl<const TURNED: bool> Simd for Wasm<TURNED> {
     type Token = Compiled;
     type Turned = Turned;
-    type Steps = Self;
+    type Strided = Self;
     const ISA: Isa = Isa::Simd128;
     type Narrowing = ByAddition;
     type Looking = ByRows;
@@ -772,7 +772,7 @@ impl<const TURNED: bool> Simd for Wasm<TURNED> {
     }
 
     #[inline(always)]
-    fn steps(self) -> Self {
+    fn strided(self) -> Self {
         self
     }
 

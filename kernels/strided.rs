@@ -96,7 +96,7 @@ impl<'a> Along<'a> {
             // SAFETY: all elements of the walk, which lie behind each other or are one.
             return unsafe { plan.run(src, dst, n) };
         }
-        let walk = Steps { dims, step: [1; N], at: [0; N] };
+        let walk = Boxes { dims, step: [1; N], at: [0; N] };
         let moves = Moves::of(self.plan.isa);
         let copies = plan.route.work == Work::Copy;
         // If a row takes no preparation, casting whole blocks of it in place costs less than gathering them.
@@ -135,7 +135,7 @@ impl<'a> Along<'a> {
 
     /// Casts rows in place: elements are contiguous along the first dimension.
     #[inline(never)]
-    fn cast_rows<const N: usize>(self, rows: &RowCast<'_>, mut walk: Steps<'_, N>) {
+    fn cast_rows<const N: usize>(self, rows: &RowCast<'_>, mut walk: Boxes<'_, N>) {
         let (n, outer) = (self.dims[0].extent, self.dims.get(1).copied().unwrap_or(Dim::ONE));
         walk.step[0] = n;
         walk.step[1] = outer.extent;
@@ -150,7 +150,7 @@ impl<'a> Along<'a> {
     #[inline(never)]
     fn cast_panels<const N: usize>(
         self,
-        mut walk: Steps<'_, N>,
+        mut walk: Boxes<'_, N>,
         dense: [usize; 2],
         plane: Transpose,
         mut room: Scratch,
@@ -169,7 +169,7 @@ impl<'a> Along<'a> {
 
     /// Moves codes that do not change.
     #[inline(never)]
-    fn move_all<const N: usize>(self, mut walk: Steps<'_, N>, moves: Moves) {
+    fn move_all<const N: usize>(self, mut walk: Boxes<'_, N>, moves: Moves) {
         let mut grid = [Move::ONE; TILE_DIMS];
         for (i, (dim, one)) in self.dims.iter().zip(&mut grid).enumerate() {
             walk.step[i] = dim.extent;
@@ -187,7 +187,7 @@ impl<'a> Along<'a> {
     }
 
     /// Everything else.
-    fn cast_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: Moves) {
+    fn cast_tiles<const N: usize>(self, walk: Boxes<'_, N>, moves: Moves) {
         let is_small = self.elements() <= SMALL_TILE / self.sizes[0].max(self.sizes[1]);
         if !is_small && let Some(mut room) = Scratch::new(2 * TILE) {
             let (gathered, results) = room.bytes().split_at_mut(TILE);
@@ -198,7 +198,7 @@ impl<'a> Along<'a> {
 
     /// With tiles on the stack.
     #[inline(never)]
-    fn cast_small_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: Moves) {
+    fn cast_small_tiles<const N: usize>(self, walk: Boxes<'_, N>, moves: Moves) {
         let (mut gathered, mut results) = (Tile::new(), Tile::new());
         self.cast_tiles_in(walk, moves, [&mut gathered.0, &mut results.0]);
     }
@@ -207,7 +207,7 @@ impl<'a> Along<'a> {
     #[inline(never)]
     fn cast_tiles_in<const N: usize>(
         self,
-        mut walk: Steps<'_, N>,
+        mut walk: Boxes<'_, N>,
         moves: Moves,
         rooms: [&mut [MaybeUninit<u8>]; 2],
     ) {
@@ -262,7 +262,7 @@ impl<'a> Along<'a> {
             for (i, dim) in window.iter_mut().enumerate() {
                 dim.extent = extent(i);
             }
-            let mut tiles = Steps { dims: window, step, at: [0; N] };
+            let mut tiles = Boxes { dims: window, step, at: [0; N] };
             tiles.each(|src, dst, step| tile(src_at.wrapping_add(src), dst_at.wrapping_add(dst), step));
         });
     }
@@ -341,15 +341,15 @@ unsafe fn row_in_order(
 }
 
 /// A walk in boxes.
-struct Steps<'a, const N: usize> {
+struct Boxes<'a, const N: usize> {
     dims: &'a [Dim],
     /// Elements of a box along each dimension. The last box may have fewer.
     step: [usize; N],
     at: [usize; N],
 }
 
-impl<const N: usize> Steps<'_, N> {
-    /// Sets the steps to a tile of at most `bytes` bytes. Returns its dimensions, first the one along which the elements of the tile are
+impl<const N: usize> Boxes<'_, N> {
+    /// Sets the boxes to a tile of at most `bytes` bytes. Returns its dimensions, first the one along which the elements of the tile are
     /// contiguous.
     fn choose_tile(&mut self, sizes: [usize; 2], bytes: usize) -> [Option<usize>; TILE_DIMS] {
         let dims = self.dims;
@@ -388,7 +388,7 @@ impl<const N: usize> Steps<'_, N> {
         order
     }
 
-    /// Widens the steps from tiles to windows: some tiles along each of two dense dimensions; else everything.
+    /// Widens the boxes from tiles to windows: some tiles along each of two dense dimensions; else everything.
     fn widen(&mut self) {
         let dense = self.dense();
         for (i, dim) in self.dims.iter().enumerate() {
