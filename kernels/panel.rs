@@ -49,7 +49,7 @@ impl Transpose {
     }
 }
 
-/// Casts a plane that [has panels](Transpose::has_panels), past the caches.
+/// Casts a transpose that [has panels](Transpose::has_panels), past the caches.
 ///
 /// # Safety
 /// Its elements are readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
@@ -59,17 +59,17 @@ impl Transpose {
 pub(super) unsafe fn cast(
     plan: &Planned,
     moves: Moves,
-    plane: Transpose,
+    transpose: Transpose,
     src: *const u8,
     dst: *mut u8,
     room: *mut u8,
 ) {
-    let Transpose { across, along, sizes: [s, d] } = plane;
+    let Transpose { across, along, sizes: [s, d] } = transpose;
     let rows = RowCast::new(plan);
     let casts = plan.route.work != Work::Copy;
     let casts_rows = casts && d < s && plan.is_ready();
     let width = if casts_rows { d } else { s };
-    let panels = Panels { rows, moves, plane, width, casts_rows, casts_tiles: casts && !casts_rows };
+    let panels = Panels { rows, moves, transpose, width, casts_rows, casts_tiles: casts && !casts_rows };
     // (As many rows as a block of columns of them fits into a tile.)
     let height = (DST_RUN / d).min(TILE / LINE).max(LINE / width);
     let length = (SRC_RUN / s).min(PANEL / (height * width));
@@ -84,7 +84,7 @@ pub(super) unsafe fn cast(
             let count = if to_line != 0 { to_line } else { height }.min(across.extent - i);
             let from = src.wrapping_offset(i as isize * across.src + j as isize * along.src);
             let to = dst.wrapping_offset(i as isize * across.dst + j as isize * along.dst);
-            // SAFETY: the elements of the panel are among those of the plane. There are no more than `height` rows
+            // SAFETY: the elements of the panel are among those of the transpose. There are no more than `height` rows
             // and `length` columns, for which the buffer has room: what is ahead of a line is less than one.
             unsafe {
                 panels.fill(count, columns, from, panel);
@@ -103,11 +103,11 @@ fn ahead(first: usize, stride: isize, size: usize) -> usize {
     if stride.unsigned_abs().is_multiple_of(LINE) && bytes.is_multiple_of(size) { bytes / size } else { 0 }
 }
 
-/// What all panels of a plane have in common.
+/// What all panels of a transpose have in common.
 struct Panels<'a> {
     rows: RowCast<'a>,
     moves: Moves,
-    plane: Transpose,
+    transpose: Transpose,
     /// Bytes of an element in a panel.
     width: usize,
     /// Are elements cast on the way into the panel? (Else on the way out, unless codes do not change.)
@@ -126,7 +126,7 @@ impl Panels<'_> {
     /// # Safety
     /// So many columns of so many rows are readable from `from` on, and the panel has room for them.
     unsafe fn fill(&self, count: usize, columns: usize, from: *const u8, panel: *mut u8) {
-        let (size, row, pitch) = (self.plane.sizes[0], self.plane.across.src, self.pitch(columns));
+        let (size, row, pitch) = (self.transpose.sizes[0], self.transpose.across.src, self.pitch(columns));
         let bytes = columns * size;
         let step = (AHEAD / bytes).clamp(1, count);
         let mut i = 0;
@@ -177,7 +177,7 @@ impl Panels<'_> {
         [tile, results]: [*mut u8; 2],
         to: *mut u8,
     ) {
-        let (size, row, width) = (self.plane.sizes[1], self.plane.along.dst, self.width);
+        let (size, row, width) = (self.transpose.sizes[1], self.transpose.along.dst, self.width);
         let block = LINE / width;
         let height = count.next_multiple_of(block);
         let length = TILE / (height * width) / block * block;

@@ -116,11 +116,11 @@ impl<'a> Along<'a> {
         }
         match walk.dense() {
             Some([across, along]) => {
-                let plane = Transpose { across: dims[across], along: dims[along], sizes };
+                let transpose = Transpose { across: dims[across], along: dims[along], sizes };
                 let streams = || plan.part_of(self.elements()).streams_all();
-                let room = if plane.has_panels() && streams() { Scratch::new(panel::ROOM) } else { None };
+                let room = if transpose.has_panels() && streams() { Scratch::new(panel::ROOM) } else { None };
                 match room {
-                    Some(room) => self.cast_panels(walk, [across, along], plane, room),
+                    Some(room) => self.cast_panels(walk, [across, along], transpose, room),
                     None => self.cast_tiles(walk, moves),
                 }
             }
@@ -146,13 +146,13 @@ impl<'a> Along<'a> {
         });
     }
 
-    /// A large transpose, if the plane of these two dimensions can be cut into panels. `room` has [`panel::ROOM`] bytes.
+    /// A large transpose, if these two dimensions can be cut into panels. `room` has [`panel::ROOM`] bytes.
     #[inline(never)]
     fn cast_panels<const N: usize>(
         self,
         mut walk: Boxes<'_, N>,
         dense: [usize; 2],
-        plane: Transpose,
+        transpose: Transpose,
         mut room: Scratch,
     ) {
         let room = room.bytes().as_mut_ptr().cast();
@@ -160,10 +160,10 @@ impl<'a> Along<'a> {
             walk.step[i] = self.dims[i].extent;
         }
         let plan = self.plan.of_tile();
-        // SAFETY: planes are elements of the walk. A `Scratch` begins at a line.
+        // SAFETY: transposes are elements of the walk. A `Scratch` begins at a line.
         walk.each(|src, dst, _| unsafe {
             let (src, dst) = (self.src.wrapping_offset(src), self.dst.wrapping_offset(dst));
-            panel::cast(&plan, Moves::of(self.plan.isa), plane, src, dst, room);
+            panel::cast(&plan, Moves::of(self.plan.isa), transpose, src, dst, room);
         });
     }
 
