@@ -1,7 +1,7 @@
 //! Moves elements from one grid of places to another: gathers, scatters and transposes.
 //!
-//! [`Plan`] decides first how a grid is best walked. Then loops with constant strides run, compiled for an instruction set, so that the
-//! compiler turns them into shuffles; and blocks are transposed by the zips of [`Simd`].
+//! [`Ordered`] decides first in which order a grid is moved. Then loops with constant strides run, compiled for an instruction set, so
+//! that the compiler turns them into shuffles; and blocks are transposed by the zips of [`Simd`].
 
 #[cfg(isa = "vector")]
 use core::marker::PhantomData;
@@ -27,7 +27,8 @@ impl Dim {
     pub(crate) const ONE: Self = Self { extent: 1, src: 0, dst: 1 };
 }
 
-/// A dimension of a grid: its extent, and the strides in bytes on both sides.
+/// A dimension of a [`Grid`]: its extent, and the strides in bytes on both sides. (Unlike those of a [`Dim`], both are of the same
+/// elements, which are moved as they are.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Move {
     pub(super) extent: usize,
@@ -77,8 +78,8 @@ impl Moves {
     #[inline(never)]
     pub(super) unsafe fn elements(self, grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
         // SAFETY: the caller's elements.
-        let plan = unsafe { &Plan::new(grid, size, from, to) };
-        on!(self.0, isa => vector(isa, plan)).unwrap_or_else(|| scalar(plan));
+        let ordered = unsafe { &Ordered::new(grid, size, from, to) };
+        on!(self.0, isa => vector(isa, ordered)).unwrap_or_else(|| scalar(ordered));
     }
 
     /// Copies rows, streaming their whole lines past the caches where there are such stores.
@@ -120,11 +121,11 @@ const fn row_streams_from<I: Simd>(_: I) -> usize {
 /// Bytes from which on a run is copied as one. For shorter ones, the call would take longer than the elements.
 const RUN: usize = 16;
 
-/// A grid in the order in which it is walked, the first dimension innermost. All its places are readable or writable, and no byte is
+/// A grid in the order in which it is moved, the first dimension innermost. All its places are readable or writable, and no byte is
 /// on both sides.
-struct Plan {
+struct Ordered {
     grid: Grid,
-    kind: Kind,
+    pattern: Pattern,
     /// Bytes of an element.
     size: usize,
     from: *const u8,
@@ -133,8 +134,8 @@ struct Plan {
 
 /// What the first two dimensions of a grid look like.
 #[derive(Clone, Copy)]
-enum Kind {
-    /// Elements are contiguous along the first one on both sides. (The plan then counts bytes along it.)
+enum Pattern {
+    /// Elements are contiguous along the first one on both sides. (The grid then counts bytes along it.)
     Runs,
     /// Elements are contiguous along the first one in the source, and along the second one in the destination.
     Blocks,
@@ -144,19 +145,19 @@ enum Kind {
     Spread,
 }
 
-impl Plan {
+impl Ordered {
     /// (Not inlined, so that it is made in its place: a copy would load, as vectors, what has just been stored as words, and stall.)
     ///
     /// # Safety
     /// The places are readable or writable, and no byte is on both sides, for as long as this is used.
     #[inline(never)]
     unsafe fn new(grid: &Grid, size: usize, from: *const u8, to: *mut u8) -> Self {
-        let (grid, kind) = Self::order(*grid, size);
-        let size = if matches!(kind, Kind::Runs) { 1 } else { size };
-        Self { grid, kind, size, from, to }
+        let (grid, pattern) = Self::order(*grid, size);
+        let size = if matches!(pattern, Pattern::Runs) { 1 } else { size };
+        Self { grid, pattern, size, from, to }
     }
 
-    fn order(mut grid: Grid, size: usize) -> (Grid, Kind) {
+    fn order(mut grid: Grid, size: usize) -> (Grid, Pattern) {
         // Merges dimensions that are contiguous to each other on both sides.
         let mut last = 0;
         for i in 1..grid.len() {
@@ -189,20 +190,20 @@ impl Plan {
             grid.swap(1, if to == 0 { from } else { to });
             let [a, b, ..] = grid;
             let channels = |n: usize, across: isize| (2..=4).contains(&n) && across == n as isize * dense;
-            let kind = if channels(b.extent, a.to) || channels(a.extent, b.from) {
-                Kind::Channels
+            let pattern = if channels(b.extent, a.to) || channels(a.extent, b.from) {
+                Pattern::Channels
             } else {
-                Kind::Blocks
+                Pattern::Blocks
             };
-            return (grid, kind);
+            return (grid, pattern);
         }
         let longest = (0..grid.len()).max_by_key(|&i| grid[i].extent).unwrap_or(0);
         grid.swap(0, run.unwrap_or(longest));
         if (grid[0].from, grid[0].to) != (dense, dense) {
-            return (grid, Kind::Spread);
+            return (grid, Pattern::Spread);
         }
         grid[0] = Move { extent: grid[0].extent * size, from: 1, to: 1 };
-        (grid, Kind::Runs)
+        (grid, Pattern::Runs)
     }
 }
 
@@ -351,7 +352,7 @@ trait Means: Copy {
     fn runs(self, runs: Places<1>);
 }
 
-fn scalar(plan: &Plan) {
+fn scalar(ordered: &Ordered) {
     #[derive(Clone, Copy)]
     struct Plain;
 
@@ -362,45 +363,45 @@ fn scalar(plan: &Plan) {
         }
     }
 
-    match plan.kind {
-        Kind::Runs => every::<_, Runs>(Plain, plan),
+    match ordered.pattern {
+        Pattern::Runs => every::<_, Runs>(Plain, ordered),
         // The reference is small rather than fast.
-        Kind::Blocks | Kind::Channels | Kind::Spread => every::<_, Singly>(Plain, plan),
+        Pattern::Blocks | Pattern::Channels | Pattern::Spread => every::<_, Singly>(Plain, ordered),
     }
 }
 
 #[cfg(isa = "vector")]
-fn vector<I: Simd>(isa: I, plan: &Plan) {
-    // A function for each kind: in one, what all the loops prepare takes longer than a tile.
-    match plan.kind {
-        Kind::Runs => isa.run(Every::<Runs>(plan, PhantomData)),
-        Kind::Blocks => isa.run(Every::<Blocks>(plan, PhantomData)),
-        Kind::Channels => isa.run(Every::<Channels>(plan, PhantomData)),
-        Kind::Spread => isa.strided().run(Every::<Spread>(plan, PhantomData)),
+fn vector<I: Simd>(isa: I, ordered: &Ordered) {
+    // A function for each pattern: in one, what all the loops prepare takes longer than a tile.
+    match ordered.pattern {
+        Pattern::Runs => isa.run(Every::<Runs>(ordered, PhantomData)),
+        Pattern::Blocks => isa.run(Every::<Blocks>(ordered, PhantomData)),
+        Pattern::Channels => isa.run(Every::<Channels>(ordered, PhantomData)),
+        Pattern::Spread => isa.strided().run(Every::<Spread>(ordered, PhantomData)),
     }
 }
 
 /// [`every`].
 #[cfg(isa = "vector")]
-struct Every<'a, P>(&'a Plan, PhantomData<P>);
+struct Every<'a, P>(&'a Ordered, PhantomData<P>);
 
 #[cfg(isa = "vector")]
-impl<I: Simd, P: Inner<Registers<I>>> Task<I> for Every<'_, P> {
+impl<I: Simd, P: Inner<ByRegisters<I>>> Task<I> for Every<'_, P> {
     type Output = ();
 
     #[inline(always)]
     fn call(self, isa: I) {
-        every::<_, P>(Registers(isa), self.0);
+        every::<_, P>(ByRegisters(isa), self.0);
     }
 }
 
 /// Moves by registers, which are also the rows of blocks.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
-struct Registers<I>(I);
+struct ByRegisters<I>(I);
 
 #[cfg(isa = "vector")]
-impl<I: Simd> Means for Registers<I> {
+impl<I: Simd> Means for ByRegisters<I> {
     #[inline(always)]
     fn runs(self, runs: Places<1>) {
         /// Copies runs whose length is this constant.
@@ -424,7 +425,7 @@ impl<I: Simd> Means for Registers<I> {
 }
 
 #[cfg(isa = "vector")]
-impl<I: Simd> Registers<I> {
+impl<I: Simd> ByRegisters<I> {
     /// Elements of `W` bytes in a row of a block of the transpose.
     #[inline(always)]
     fn side<const W: usize>() -> usize {
@@ -481,28 +482,28 @@ impl<I: Simd> Registers<I> {
 }
 
 #[inline(always)]
-fn every<T: Copy, P: Inner<T>>(means: T, plan: &Plan) {
-    match plan.size {
-        1 => elements::<T, P, 1>(means, plan),
+fn every<T: Copy, P: Inner<T>>(means: T, ordered: &Ordered) {
+    match ordered.size {
+        1 => elements::<T, P, 1>(means, ordered),
         _ if P::OF_BYTES => {}
-        2 => elements::<T, P, 2>(means, plan),
-        4 => elements::<T, P, 4>(means, plan),
-        8 => elements::<T, P, 8>(means, plan),
-        16 => elements::<T, P, 16>(means, plan),
+        2 => elements::<T, P, 2>(means, ordered),
+        4 => elements::<T, P, 4>(means, ordered),
+        8 => elements::<T, P, 8>(means, ordered),
+        16 => elements::<T, P, 16>(means, ordered),
         _ => {}
     }
 }
 
-/// Moves the elements of a plan, if they have `W` bytes.
+/// Moves the elements of a grid, if they have `W` bytes.
 #[inline(always)]
-fn elements<T: Copy, P: Inner<T>, const W: usize>(means: T, plan: &Plan) {
-    let Plan { grid: [a, b, c, d], from, to, size, .. } = *plan;
+fn elements<T: Copy, P: Inner<T>, const W: usize>(means: T, ordered: &Ordered) {
+    let Ordered { grid: [a, b, c, d], from, to, size, .. } = *ordered;
     if size != W {
         return;
     }
     for l in 0..d.extent as isize {
         for k in 0..c.extent as isize {
-            // SAFETY: elements of the plan, which are of so many bytes.
+            // SAFETY: elements of the grid, which are of so many bytes.
             let places = unsafe {
                 let (from, to) = (from.offset(l * d.from + k * c.from), to.offset(l * d.to + k * c.to));
                 Places::<W>::new(a, b, from, to)
@@ -512,7 +513,7 @@ fn elements<T: Copy, P: Inner<T>, const W: usize>(means: T, plan: &Plan) {
     }
 }
 
-/// The loop over the first two dimensions: one implementation for each [`Kind`].
+/// The loop over the first two dimensions: one implementation for each [`Pattern`].
 trait Inner<T> {
     /// Moves bytes, whatever the width of the elements.
     const OF_BYTES: bool = false;
@@ -596,10 +597,10 @@ impl<T> Inner<T> for Channels {
 struct Blocks;
 
 #[cfg(isa = "vector")]
-impl<I: Simd> Inner<Registers<I>> for Blocks {
+impl<I: Simd> Inner<ByRegisters<I>> for Blocks {
     #[inline(always)]
-    fn walk<const W: usize>(means: Registers<I>, places: Places<W>) {
-        let (Places { a, b, .. }, side) = (places, Registers::<I>::side::<W>());
+    fn walk<const W: usize>(means: ByRegisters<I>, places: Places<W>) {
+        let (Places { a, b, .. }, side) = (places, ByRegisters::<I>::side::<W>());
         let (whole_a, whole_b) = (a.extent / side * side, b.extent / side * side);
         let mut i = 0;
         while i < whole_a {
