@@ -711,7 +711,7 @@ impl Simd for Avx2 {
     type Strided = Self;
     const ISA: Isa = Isa::Avx2;
     type Narrowing = ByF16;
-    type Looking = ByRows;
+    type Lookups = ByRows;
     type Integers = ByPacking;
 
     #[inline(always)]

@@ -810,7 +810,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
     type Strided = Avx2;
     const ISA: Isa = Isa::Avx512;
     type Narrowing = ByWords;
-    type Looking = AtOnce;
+    type Lookups = AtOnce;
     type Integers = ByLimits;
     const LOOPLESS: usize = if FLAGS == QUIET { FEW } else { 0 };
     const CUTS: bool = TO_INTEGER == CUT;

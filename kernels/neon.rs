@@ -573,7 +573,7 @@ impl Simd for Neon {
     type Strided = Self;
     const ISA: Isa = Isa::Neon;
     type Narrowing = ByAddition;
-    type Looking = AtOnce;
+    type Lookups = AtOnce;
     type Integers = BySaturating;
 
     #[inline(always)]

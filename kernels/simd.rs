@@ -804,7 +804,7 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     /// How numbers become integers, saturating: [`BySaturating`], [`ByLimits`] or [`ByPacking`].
     type Integers;
     /// How elements are looked up in tables: [`AtOnce`] or [`ByRows`].
-    type Looking;
+    type Lookups;
     /// The same operations, but rounding as the control register says.
     type Turned: Simd;
     /// The instruction set for which loops with constant strides are compiled (the compiler turns them into shuffles): this one, or a

@@ -753,7 +753,7 @@ impl<const TURNED: bool> Simd for Wasm<TURNED> {
     type Strided = Self;
     const ISA: Isa = Isa::Simd128;
     type Narrowing = ByAddition;
-    type Looking = ByRows;
+    type Lookups = ByRows;
     type Integers = BySaturating;
     const LOOPLESS: usize = if TURNED { 0 } else { FEW };
 

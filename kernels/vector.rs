@@ -62,10 +62,10 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
             if const { C::FLOATS && !C::FLUSHES } && !isa.keeps_subnormals() {
                 return (job.rerun)(job, src, dst, n, apart);
             }
-            let (setup, looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
+            let (setup, loaded) = (C::setup(isa, job), C::From::loaded(isa, &job.table));
             let &Job { src_high, dst_high, .. } = job;
             if const { I::LOOPLESS > 0 } && n.wrapping_sub(1) < I::LOOPLESS && apart.rows == 1 {
-                few::<I, C>(isa, &setup, looks, [src_high, dst_high], src, dst, n);
+                few::<I, C>(isa, &setup, loaded, [src_high, dst_high], src, dst, n);
                 return;
             }
             let (mut room_src, mut room_dst) =
@@ -88,7 +88,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
                     let mut blocks = if outside.is_none() { left / I::BYTES } else { 1 };
                     while blocks > 0 {
                         let block = <C::From as Source>::Width::load(isa, from, src_high);
-                        let made = C::block(isa, &setup, Input { block, looks });
+                        let made = C::block(isa, &setup, Input { block, loaded });
                         C::To::store(isa, made, to, dst_high);
                         from = from.add(const { bytes(I::BYTES, bits::<C::From>()) });
                         to = to.add(const { bytes(I::BYTES, <C::To as Width>::BITS) });
@@ -127,7 +127,7 @@ impl<I: Simd, R: Reads, C: Codec<I, From = Scaled<R>>> Kernel<I, Scale> for C {
     unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) {
         let src_bits = const { bits::<C::From>() };
         let setup = C::setup(isa, job);
-        let mut under = Under { looks: R::looks(isa, &job.table), scale: *scale };
+        let mut under = Under { loaded: R::loaded(isa, &job.table), scale: *scale };
         let &Job { src_high, dst_high, .. } = job;
         let (mut room_src, mut room_dst) =
             (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
@@ -137,20 +137,20 @@ impl<I: Simd, R: Reads, C: Codec<I, From = Scaled<R>>> Kernel<I, Scale> for C {
             let (mut row_src, mut row_dst, mut rows) = (src, dst, scale.apart.rows);
             while rows > 0 {
                 under.scale.at = scale.at;
-                R::begin(isa, &mut under.looks, &under.scale, false);
+                R::begin(isa, &mut under.loaded, &under.scale, false);
                 let (mut from, mut to) = (row_src, row_dst);
                 let (mut blocks, left) = (n / I::BYTES, n % I::BYTES);
                 let mut outside: Option<*mut u8> = None;
                 loop {
                     while blocks > 0 {
-                        R::begin(isa, &mut under.looks, &under.scale, true);
+                        R::begin(isa, &mut under.loaded, &under.scale, true);
                         // (Codes have nothing next: they are not read twice.)
                         if const { bits::<C::From>() >= 16 } && scale.next != 0 {
                             let next = from.wrapping_offset(scale.next);
                             stream::ask_far(isa, next, const { bytes(I::BYTES, bits::<C::From>()) });
                         }
                         let block = <C::From as Source>::Width::load(isa, from, src_high);
-                        let made = C::block(isa, &setup, Input { block, looks: under });
+                        let made = C::block(isa, &setup, Input { block, loaded: under });
                         C::write(isa, &under, made, from, to, [src_high, dst_high]);
                         from = from.add(const { bytes(I::BYTES, bits::<C::From>()) });
                         to = to.add(const { bytes(I::BYTES, <C::To as Width>::BITS) });
@@ -208,7 +208,7 @@ unsafe fn copy_out<I: Simd, W: Width>(isa: I, room: *mut u8, n: usize, high: boo
 unsafe fn few<I: Simd, C: Codec<I>>(
     isa: I,
     setup: &C::Setup,
-    looks: <C::From as Source>::Looks<I>,
+    loaded: <C::From as Source>::Loaded<I>,
     [src_high, dst_high]: [bool; 2],
     src: *const u8,
     dst: *mut u8,
@@ -218,7 +218,7 @@ unsafe fn few<I: Simd, C: Codec<I>>(
     unsafe {
         hint::assert_unchecked(n.wrapping_sub(1) < FEW);
         let block = <C::From as Source>::Width::load_few(isa, src, n, src_high);
-        C::To::store_few(isa, C::block(isa, setup, Input { block, looks }), dst, n, dst_high);
+        C::To::store_few(isa, C::block(isa, setup, Input { block, loaded }), dst, n, dst_high);
     }
 }
 

@@ -149,9 +149,9 @@ fn run<I: Simd, L: Scanner<I>>(isa: I, bytes: &[u8], fit: &Fit) -> Found {
         #[inline(always)]
         fn call(self, isa: I) -> Found {
             let Self(mut bytes, fit, _) = self;
-            let mut look = L::new(isa, fit);
+            let mut scanner = L::new(isa, fit);
             while let Some(codes) = isa.load_next(&mut bytes) {
-                look.at(isa, codes);
+                scanner.at(isa, codes);
             }
             if !bytes.is_empty() {
                 let mut room = Register::new(isa, L::Lanes::splat(isa, fit.inside));
@@ -159,10 +159,10 @@ fn run<I: Simd, L: Scanner<I>>(isa: I, bytes: &[u8], fit: &Fit) -> Found {
                     *to = *from;
                 }
                 if let Some(codes) = isa.load_next(&mut &*room.bytes()) {
-                    look.at(isa, codes);
+                    scanner.at(isa, codes);
                 }
             }
-            look.found(isa, fit)
+            scanner.found(isa, fit)
         }
     }
 

@@ -246,8 +246,8 @@ pub(in crate::kernels) enum Odd {}
 impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Odd> {
     const ROUNDS: bool = false;
     #[inline(always)]
-    fn near(isa: I, Input { block, looks }: Input<I, Self>) -> [I::V; 4] {
-        S::f32(isa, Input { block, looks })
+    fn near(isa: I, Input { block, loaded }: Input<I, Self>) -> [I::V; 4] {
+        S::f32(isa, Input { block, loaded })
     }
 }
 
@@ -258,8 +258,8 @@ impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Flushed> {
     const ROUNDS: bool = false;
     const FLUSHES: bool = true;
     #[inline(always)]
-    fn near(isa: I, Input { block, looks }: Input<I, Self>) -> [I::V; 4] {
-        S::f32(isa, Input { block, looks })
+    fn near(isa: I, Input { block, loaded }: Input<I, Self>) -> [I::V; 4] {
+        S::f32(isa, Input { block, loaded })
     }
 }
 

@@ -229,17 +229,17 @@ type Planes<I> = [<I as simd::Tables>::Plane; 2];
 /// Which part of a table is looked up, and how.
 pub(in crate::kernels) trait Scope {
     /// What is loaded of it, once per call.
-    type Looks<I: Simd>: Copy;
+    type Loaded<I: Simd>: Copy;
 
-    fn looks<I: Simd>(isa: I, table: &Table) -> Self::Looks<I>;
+    fn loaded<I: Simd>(isa: I, table: &Table) -> Self::Loaded<I>;
     /// Looks up codes of 8 bits or fewer.
-    fn bytes<I: Simd>(isa: I, looks: &Self::Looks<I>, index: I::V) -> I::V;
+    fn bytes<I: Simd>(isa: I, loaded: &Self::Loaded<I>, index: I::V) -> I::V;
     /// Looks up elements of 16 bits. The indices are in the order [before zips](simd::Widths::before_zips).
-    fn words<I: Simd>(isa: I, looks: &Self::Looks<I>, index: I::V) -> [I::V; 2];
+    fn words<I: Simd>(isa: I, loaded: &Self::Loaded<I>, index: I::V) -> [I::V; 2];
 }
 
 /// Looks up each plane on its own.
-trait Look {
+trait ByPlane {
     /// Looks up in a plane; `top` if that has the highest byte of the elements.
     fn look<I: Simd>(isa: I, plane: I::Plane, top: bool, index: I::V) -> I::V;
 
@@ -250,11 +250,11 @@ trait Look {
     }
 }
 
-impl<L: Look> Scope for L {
-    type Looks<I: Simd> = Planes<I>;
+impl<L: ByPlane> Scope for L {
+    type Loaded<I: Simd> = Planes<I>;
 
     #[inline(always)]
-    fn looks<I: Simd>(isa: I, table: &Table) -> Planes<I> {
+    fn loaded<I: Simd>(isa: I, table: &Table) -> Planes<I> {
         let [low, high] = table.planes;
         [isa.plane(low), isa.plane(high)]
     }
@@ -291,7 +291,7 @@ pub(in crate::kernels) struct Pairs;
 /// 0 and 1, for bool: any other byte counts as 1.
 pub(in crate::kernels) struct Truth;
 
-impl<const FOLD: usize> Look for Folded<FOLD> {
+impl<const FOLD: usize> ByPlane for Folded<FOLD> {
     #[inline(always)]
     fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
         isa.lookup256(plane, const { Fold::ALL[FOLD] }, index)
@@ -307,7 +307,7 @@ impl<const FOLD: usize> Look for Folded<FOLD> {
     }
 }
 
-impl Look for Mirrored {
+impl ByPlane for Mirrored {
     #[inline(always)]
     fn look<I: Simd>(isa: I, plane: I::Plane, top: bool, index: I::V) -> I::V {
         let v = isa.lookup128(plane, index);
@@ -315,7 +315,7 @@ impl Look for Mirrored {
     }
 }
 
-impl Look for Short {
+impl ByPlane for Short {
     #[inline(always)]
     fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
         isa.lookup64(plane, index)
@@ -324,10 +324,10 @@ impl Look for Short {
 
 /// Bytes, by one plane for their low halves and one for their high halves.
 impl Scope for Pairs {
-    type Looks<I: Simd> = Planes<I>;
+    type Loaded<I: Simd> = Planes<I>;
 
     #[inline(always)]
-    fn looks<I: Simd>(isa: I, table: &Table) -> Planes<I> {
+    fn loaded<I: Simd>(isa: I, table: &Table) -> Planes<I> {
         let [low, high] = table.planes;
         [isa.plane(low), isa.plane(high)]
     }
@@ -353,7 +353,7 @@ impl Pairs {
     }
 }
 
-impl Look for Nibble {
+impl ByPlane for Nibble {
     #[inline(always)]
     fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
         // (A table repeats for all values of the bits that do not belong to a code.)
@@ -361,7 +361,7 @@ impl Look for Nibble {
     }
 }
 
-impl Look for Truth {
+impl ByPlane for Truth {
     #[inline(always)]
     fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
         // (With an index of 0 or 1, it does not matter that the table does not repeat.)
@@ -371,10 +371,10 @@ impl Look for Truth {
 
 /// Only for elements of 16 bits.
 impl Scope for OnLine {
-    type Looks<I: Simd> = I::Line;
+    type Loaded<I: Simd> = I::Line;
 
     #[inline(always)]
-    fn looks<I: Simd>(isa: I, table: &Table) -> I::Line {
+    fn loaded<I: Simd>(isa: I, table: &Table) -> I::Line {
         isa.line(table.words)
     }
 
@@ -398,11 +398,11 @@ where
 {
     type Width = Bits<SRC>;
     const FLOATS: bool = false;
-    type Looks<I: Simd> = R::Looks<I>;
+    type Loaded<I: Simd> = R::Loaded<I>;
 
     #[inline(always)]
-    fn looks<I: Simd>(isa: I, table: &Table) -> R::Looks<I> {
-        R::looks(isa, table)
+    fn loaded<I: Simd>(isa: I, table: &Table) -> R::Loaded<I> {
+        R::loaded(isa, table)
     }
 }
 
@@ -422,9 +422,9 @@ where
     #[inline(always)]
     fn block(isa: I, _: &(), src: Input<I, Self>) -> Block<I, Bits<DST>> {
         if DST != 16 {
-            return Bits::<DST>::of8::<I, true>(isa, R::bytes(isa, &src.looks, src.block));
+            return Bits::<DST>::of8::<I, true>(isa, R::bytes(isa, &src.loaded, src.block));
         }
-        let words = R::words(isa, &src.looks, isa.before_zips::<2>(src.block));
+        let words = R::words(isa, &src.loaded, isa.before_zips::<2>(src.block));
         Bits::<DST>::of16::<I, true>(isa, words, isa.splat32(u32::MAX))
     }
 }
@@ -446,7 +446,7 @@ where
 
     #[inline(always)]
     fn block(isa: I, _: &(), src: Input<I, Self::From>) -> Block<I, Bits<DST>> {
-        let words = R::words(isa, &src.looks, isa.before_zips::<2>(src.block));
+        let words = R::words(isa, &src.loaded, isa.before_zips::<2>(src.block));
         Bits::<DST>::of16::<I, true>(isa, words, isa.splat32(u32::MAX))
     }
 }
@@ -460,18 +460,18 @@ where
 {
     type Width = Bits<BITS>;
     const FLOATS: bool = false;
-    type Looks<I: Simd> = R::Looks<I>;
+    type Loaded<I: Simd> = R::Loaded<I>;
 
     #[inline(always)]
-    fn looks<I: Simd>(isa: I, table: &Table) -> R::Looks<I> {
-        R::looks(isa, table)
+    fn loaded<I: Simd>(isa: I, table: &Table) -> R::Loaded<I> {
+        R::loaded(isa, table)
     }
 }
 
 /// The floats of a block of codes.
 #[inline(always)]
-pub(super) fn floats<I: Simd, R: Scope>(isa: I, looks: &R::Looks<I>, block: I::V) -> [I::V; 4] {
-    let upper = R::words(isa, looks, isa.before_zips::<4>(block));
+pub(super) fn floats<I: Simd, R: Scope>(isa: I, loaded: &R::Loaded<I>, block: I::V) -> [I::V; 4] {
+    let upper = R::words(isa, loaded, isa.before_zips::<4>(block));
     let zero = isa.splat32(0);
     let x = registers!(2, H => isa.zip_pieces::<2>(zero, upper[H]));
     registers!(4, K => x[K / 2][K % 2])
@@ -483,7 +483,7 @@ where
 {
     #[inline(always)]
     fn f32(isa: I, src: Input<I, Self>) -> [I::V; 4] {
-        floats::<I, R>(isa, &src.looks, src.block)
+        floats::<I, R>(isa, &src.loaded, src.block)
     }
 }
 

@@ -45,15 +45,15 @@ pub(super) trait Codec<I: Simd>: Sized {
     fn setup(isa: I, job: &Job) -> Self::Setup;
     fn block(isa: I, setup: &Self::Setup, src: Input<I, Self::From>) -> Block<I, Self::To>;
 
-    /// Writes what was made of a block, which begins at `src`. `high`: packed elements there, and here, begin at the high end of
-    /// a byte.
+    /// Writes what was made of a block, which begins at `src`. `high`: whether packed elements of the source, and of the destination,
+    /// begin at the high end of a byte.
     ///
     /// # Safety
-    /// A block is readable, and one is writable. What the source looks up is right for that block.
+    /// A block is readable, and one is writable. What it has loaded of tables is right for that block.
     #[inline(always)]
     unsafe fn write(
         isa: I,
-        _looks: &<Self::From as Source>::Looks<I>,
+        _looks: &<Self::From as Source>::Loaded<I>,
         made: Block<I, Self::To>,
         _src: *const u8,
         dst: *mut u8,

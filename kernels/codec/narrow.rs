@@ -406,11 +406,11 @@ impl<I: NarrowsByWords, S: AsBytes<I>, F: Family> Codec<I> for ToNarrowByBytes<S
 
     #[inline(always)]
     fn block(isa: I, k: &ByBytes<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
-        let looks = src.looks;
+        let loaded = src.loaded;
         let [exponent, mantissa, top] = S::bytes(isa, src);
-        let first = S::first(isa, &looks, mantissa, k.first);
+        let first = S::first(isa, &loaded, mantissa, k.first);
         let e = isa.min_u8(isa.sub_u8(exponent, first), k.most);
-        let p = isa.and(isa.lookup_two(S::pieces(&looks, k.pieces), mantissa), isa.lookup_one(k.rows, e));
+        let p = isa.and(isa.lookup_two(S::pieces(&loaded, k.pieces), mantissa), isa.lookup_one(k.rows, e));
         let base = isa.lookup_one(k.bases, e);
         let mut code = isa.min_u8(isa.sub8(base, isa.lookup_two(k.steps, p)), k.limit);
         if isa.top_bits(base) != 0 {
@@ -517,9 +517,9 @@ where
 
     #[inline(always)]
     fn block(isa: I, k: &ByTable<I>, src: Input<I, Self::From>) -> Block<I, Self::To> {
-        let x = S::read(isa, &src.looks, src.block);
+        let x = S::read(isa, &src.loaded, src.block);
         let x = registers!(2, K => isa.select_above16(isa.add16(x[K], x[K]), k.inf, k.nan, x[K]));
-        let least = S::least(isa, &src.looks, k.least);
+        let least = S::least(isa, &src.loaded, k.least);
         let key = isa.odd_high16(registers!(2, K => {
             let r = isa.sub_u16(isa.add16(x[K], x[K]), least[K]);
             isa.shl16v(isa.min_u16(r, k.most), k.left)

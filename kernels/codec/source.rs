@@ -17,9 +17,9 @@ pub(in crate::kernels) trait Source: Sized {
     /// Does reading the elements depend on the floating-point environment? (Integers become floats exactly.)
     const FLOATS: bool;
     /// What it has loaded of a table, if it has one.
-    type Looks<I: Simd>: Copy;
+    type Loaded<I: Simd>: Copy;
 
-    fn looks<I: Simd>(isa: I, table: &Table) -> Self::Looks<I>;
+    fn loaded<I: Simd>(isa: I, table: &Table) -> Self::Loaded<I>;
 }
 
 /// Bits of an element in memory.
@@ -30,7 +30,7 @@ pub(in crate::kernels) const fn bits<S: Source>() -> usize {
 /// A block of a source, with what the source has loaded of a table.
 pub(in crate::kernels) struct Input<I: Simd, S: Source> {
     pub(in crate::kernels) block: <S::Width as Width>::Block<I>,
-    pub(in crate::kernels) looks: S::Looks<I>,
+    pub(in crate::kernels) loaded: S::Loaded<I>,
 }
 
 impl<I: Simd, S: Source> Clone for Input<I, S> {
@@ -49,10 +49,10 @@ where
 {
     type Width = Self;
     const FLOATS: bool = false;
-    type Looks<I: Simd> = ();
+    type Loaded<I: Simd> = ();
 
     #[inline(always)]
-    fn looks<I: Simd>(_: I, _: &Table) {}
+    fn loaded<I: Simd>(_: I, _: &Table) {}
 }
 
 /// Is it that, on this instruction set?
@@ -115,25 +115,25 @@ pub(in crate::kernels) trait AsHalf<I: Simd>: Half {
 pub(in crate::kernels) trait Words<I: Simd>: Source<Width = Bits<16>> {
     /// The exponent, in bytes, that becomes the first one of the target's tables, of which `first` is that of quotients by 1.
     #[inline(always)]
-    fn first(_: I, _: &Self::Looks<I>, _mantissa: I::V, first: I::V) -> I::V {
+    fn first(_: I, _: &Self::Loaded<I>, _mantissa: I::V, first: I::V) -> I::V {
         first
     }
 
     /// What mantissas become: `pieces` of quotients by 1.
     #[inline(always)]
-    fn pieces(_: &Self::Looks<I>, pieces: [I::V; 2]) -> [I::V; 2] {
+    fn pieces(_: &Self::Loaded<I>, pieces: [I::V; 2]) -> [I::V; 2] {
         pieces
     }
 
     /// The magnitude, doubled, of what is a tie between 0 and the smallest number of the target: `least` of quotients by 1.
     #[inline(always)]
-    fn least(_: I, _: &Self::Looks<I>, least: I::V) -> [I::V; 2] {
+    fn least(_: I, _: &Self::Loaded<I>, least: I::V) -> [I::V; 2] {
         [least; 2]
     }
 
     /// Elements as they are read: -0 may lose its sign.
     #[inline(always)]
-    fn read(_: I, _: &Self::Looks<I>, x: [I::V; 2]) -> [I::V; 2] {
+    fn read(_: I, _: &Self::Loaded<I>, x: [I::V; 2]) -> [I::V; 2] {
         x
     }
 }
@@ -160,10 +160,10 @@ macro_rules! sources {
         impl Source for $name {
             type Width = Bits<$bits>;
             const FLOATS: bool = $floats;
-            type Looks<I: Simd> = ();
+            type Loaded<I: Simd> = ();
 
             #[inline(always)]
-            fn looks<I: Simd>(_: I, _: &Table) {}
+            fn loaded<I: Simd>(_: I, _: &Table) {}
         }
     )*};
 }
@@ -279,11 +279,11 @@ pub(in crate::kernels) struct Read<S, Way>(PhantomData<(S, Way)>);
 impl<S: Source, Way> Source for Read<S, Way> {
     type Width = S::Width;
     const FLOATS: bool = S::FLOATS;
-    type Looks<I: Simd> = S::Looks<I>;
+    type Loaded<I: Simd> = S::Loaded<I>;
 
     #[inline(always)]
-    fn looks<I: Simd>(isa: I, table: &Table) -> S::Looks<I> {
-        S::looks(isa, table)
+    fn loaded<I: Simd>(isa: I, table: &Table) -> S::Loaded<I> {
+        S::loaded(isa, table)
     }
 }
 
@@ -293,8 +293,8 @@ pub(in crate::kernels) enum Within {}
 
 impl<I: Simd, S: AsF64<I>> AsF32<I> for Read<S, Within> {
     #[inline(always)]
-    fn f32(isa: I, Input { block, looks }: Input<I, Self>) -> [I::V; 4] {
-        let x = S::f64(isa, Input { block, looks });
+    fn f32(isa: I, Input { block, loaded }: Input<I, Self>) -> [I::V; 4] {
+        let x = S::f64(isa, Input { block, loaded });
         let magnitude = isa.splat64(u64::MAX >> 1);
         let (least, most) = const { ((f32::MIN_POSITIVE as f64).to_bits(), (f32::MAX as f64).to_bits()) };
         let x = registers!(8, K => {

@@ -248,7 +248,7 @@ fn writes_packed<I: Ways>(route: &Route) -> bool {
     }
     match (route.from.kind(), route.to.kind()) {
         // (Where looking up in a whole table is as fast as in two elements.)
-        (Kind::Bool, Kind::Float(_)) => I::Looking::IS_CHEAP,
+        (Kind::Bool, Kind::Float(_)) => I::Lookups::IS_CHEAP,
         (Kind::Bool, _) => true,
         (Kind::Float(from), Kind::Int(_)) if from.bits() == 8 => true,
         // (Floats that wrap become wider integers first.)
@@ -372,13 +372,13 @@ fn reads_as_f32<I: Ways>(route: &Route) -> bool {
     let is_float = route.from.bits() == 8 && route.from.float_format().is_some();
     let saturates = route.policy.overflow == Overflow::Saturate;
     let is_wide = matches!(route.to.kind(), Kind::Int(to) if to.bits >= 32);
-    is_float && saturates && is_wide && (!I::Looking::IS_CHEAP || entries(route) == Entries::Bf16)
+    is_float && saturates && is_wide && (!I::Lookups::IS_CHEAP || entries(route) == Entries::Bf16)
 }
 
 /// Is there a codec that looks up narrow integers and widens them? For floats of 8 bits, unless they are
 /// [read as float32](reads_as_f32), and for packed sources.
 fn widens<I: Ways>(route: &Route) -> bool {
-    route.src.is_packed() || route.from.bits() == 8 && I::Looking::IS_CHEAP
+    route.src.is_packed() || route.from.bits() == 8 && I::Lookups::IS_CHEAP
 }
 
 /// Is there a codec that looks elements up and makes float64 of them? For bool, floats of 8 bits, and packed sources.
@@ -496,7 +496,7 @@ fn direct<I: Ways>(route: &Route) -> Core {
         return core;
     }
     if reads_as_f32::<I>(route) {
-        return I::Looking::wide_integers(route);
+        return I::Lookups::wide_integers(route);
     }
     if has_table(route) {
         return by_table::<I>(route);
@@ -657,15 +657,15 @@ fn by_table<I: Ways>(route: &Route) -> Core {
         (4, true) => unpacked_as::<I, Nibble, 4>(route),
         (6, true) if route.dst.memory_bits() <= 8 => to_codes::<I, Short, 6>(route),
         (6, true) => unpacked_as::<I, Short, 6>(route),
-        (..8, _) => I::Looking::one_per_byte(route),
-        _ if route.to.bits() <= 8 => I::Looking::codes(route),
-        _ if matches!(route.to.kind(), Kind::Int(_)) => I::Looking::integers(route),
-        _ => I::Looking::floats(route),
+        (..8, _) => I::Lookups::one_per_byte(route),
+        _ if route.to.bits() <= 8 => I::Lookups::codes(route),
+        _ if matches!(route.to.kind(), Kind::Int(_)) => I::Lookups::integers(route),
+        _ => I::Lookups::floats(route),
     }
 }
 
 /// The codecs that look up in tables, by the way that is best on an instruction set.
-pub(in crate::kernels) trait Looking<I: Simd> {
+pub(in crate::kernels) trait Lookups<I: Simd> {
     /// Is looking up in a whole table so cheap that no shortcut pays? (This changes speed alone; the bits are the same.)
     const IS_CHEAP: bool;
 
@@ -681,7 +681,7 @@ pub(in crate::kernels) trait Looking<I: Simd> {
     fn wide_integers(route: &Route) -> Core;
 }
 
-impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for AtOnce {
+impl<I: Simd<Integers: ToIntegers<I>>> Lookups<I> for AtOnce {
     const IS_CHEAP: bool = true;
 
     fn one_per_byte(route: &Route) -> Core {
@@ -711,7 +711,7 @@ impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for AtOnce {
     }
 }
 
-impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for ByRows {
+impl<I: Simd<Integers: ToIntegers<I>>> Lookups<I> for ByRows {
     const IS_CHEAP: bool = false;
 
     fn one_per_byte(route: &Route) -> Core {
@@ -842,11 +842,11 @@ fn to_small_float<I: Ways>(route: &Route) -> Core {
 
 /// An instruction set with its choice of ways.
 pub(in crate::kernels) trait Ways:
-    Simd<Narrowing: Narrowing<Self>, Integers: ToIntegers<Self>, Looking: Looking<Self>>
+    Simd<Narrowing: Narrowing<Self>, Integers: ToIntegers<Self>, Lookups: Lookups<Self>>
 {
 }
 
-impl<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>, Looking: Looking<I>>> Ways for I {}
+impl<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>, Lookups: Lookups<I>>> Ways for I {}
 
 /// The codecs to floats of 8 bits or fewer, to nearest even, by the way that is best on an instruction set. (An implementation names only
 /// the codecs that it uses, because a program links all that are named.)

@@ -41,7 +41,7 @@ impl Half for Mantissas {
 
 impl<I: NarrowsByWords> Words<I> for Mantissas {
     #[inline(always)]
-    fn first(isa: I, Under { looks, scale }: &Self::Looks<I>, mantissa: I::V, _: I::V) -> I::V {
+    fn first(isa: I, Under { loaded, scale }: &Self::Loaded<I>, mantissa: I::V, _: I::V) -> I::V {
         let first = if scale.shift >= const { I::BYTES.trailing_zeros() } {
             isa.splat32(delta(scale, 0))
         } else {
@@ -51,21 +51,21 @@ impl<I: NarrowsByWords> Words<I> for Mantissas {
         if scale.how == How::Near {
             return first;
         }
-        isa.sub8(first, isa.lookup_two(looks[1], mantissa))
+        isa.sub8(first, isa.lookup_two(loaded[1], mantissa))
     }
 
     #[inline(always)]
-    fn pieces(Under { looks, .. }: &Self::Looks<I>, _: [I::V; 2]) -> [I::V; 2] {
-        looks[0]
+    fn pieces(Under { loaded, .. }: &Self::Loaded<I>, _: [I::V; 2]) -> [I::V; 2] {
+        loaded[0]
     }
 
     #[inline(always)]
-    fn least(isa: I, Under { scale, .. }: &Self::Looks<I>, _: I::V) -> [I::V; 2] {
+    fn least(isa: I, Under { scale, .. }: &Self::Loaded<I>, _: I::V) -> [I::V; 2] {
         registers!(2, K => isa.splat32(delta(scale, K * I::BYTES / 2)))
     }
 
     #[inline(always)]
-    fn read(isa: I, Under { scale, .. }: &Self::Looks<I>, x: [I::V; 2]) -> [I::V; 2] {
+    fn read(isa: I, Under { scale, .. }: &Self::Loaded<I>, x: [I::V; 2]) -> [I::V; 2] {
         without_sign_of_zero(isa, scale.others.loses_sign, x)
     }
 }
@@ -73,7 +73,7 @@ impl<I: NarrowsByWords> Words<I> for Mantissas {
 impl<I: NarrowsByWords> AsBytes<I> for Mantissas {
     #[inline(always)]
     fn bytes(isa: I, Input { block, .. }: Input<I, Self>) -> [I::V; 3] {
-        Bf16::bytes(isa, Input { block, looks: () })
+        Bf16::bytes(isa, Input { block, loaded: () })
     }
 }
 

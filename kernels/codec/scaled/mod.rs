@@ -44,7 +44,7 @@ use super::narrow::{
     goes_by_table,
 };
 use super::source::{AsF32, Bf16, F16, F32, Half, I8, U8};
-use super::ways::{Looking, Ways};
+use super::ways::{Lookups, Ways};
 use super::width::{Bits, Width};
 use crate::formats::dtype::DType;
 use crate::formats::route::Route;
@@ -86,7 +86,7 @@ pub(in crate::kernels) fn times<I: Ways>(_: I, route: &Route) -> Option<RunScale
     match (route.from.bits(), format) {
         (8, None) if route.from == DType::I8 => to_float::<I, I8>(route),
         (8, None) => to_float::<I, U8>(route),
-        (8, Some(_)) if !I::Looking::IS_CHEAP => to_float::<I, Floats<OnLine, 8>>(route),
+        (8, Some(_)) if !I::Lookups::IS_CHEAP => to_float::<I, Floats<OnLine, 8>>(route),
         (8, Some(format)) if format.has_neg_zero => to_float::<I, Floats<Mirrored, 8>>(route),
         (6, _) if route.src.is_packed() => to_float::<I, Floats<Short, 6>>(route),
         (4, _) if route.src.is_packed() => to_float::<I, Floats<Nibble, 4>>(route),

@@ -19,20 +19,20 @@ impl Reads for Products {
     type Width = Bits<4>;
     const FLOATS: bool = true;
     /// All codes as floats.
-    type Looks<I: Simd> = [I::V; 4];
+    type Loaded<I: Simd> = [I::V; 4];
 
     #[inline(always)]
-    fn looks<I: Simd>(isa: I, table: &Table) -> [I::V; 4] {
+    fn loaded<I: Simd>(isa: I, table: &Table) -> [I::V; 4] {
         static CODES: [[u8; 16]; 4] = [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]; 4];
         // SAFETY: a register has no more bytes than that.
         let codes = unsafe { isa.load(CODES.as_ptr().cast()) };
-        floats::<I, Nibble>(isa, &Nibble::looks(isa, table), codes)
+        floats::<I, Nibble>(isa, &Nibble::loaded(isa, table), codes)
     }
 
     #[inline(always)]
-    fn begin<I: Simd>(isa: I, looks: &mut [I::V; 4], scale: &Scale, is_kept: bool) {
+    fn begin<I: Simd>(isa: I, loaded: &mut [I::V; 4], scale: &Scale, is_kept: bool) {
         if !is_kept && scale.others.loses_sign {
-            *looks = registers!(4, K => isa.add_f32(looks[K], isa.splat32(0)));
+            *loaded = registers!(4, K => isa.add_f32(loaded[K], isa.splat32(0)));
         }
     }
 }
@@ -74,11 +74,11 @@ impl<I: NarrowsByF16> Codec<I> for ByProducts {
     fn block(
         isa: I,
         &halves: &Halves,
-        Input { looks: Under { looks, scale }, .. }: Input<I, Scaled<Products>>,
+        Input { loaded: Under { loaded, scale }, .. }: Input<I, Scaled<Products>>,
     ) -> [I::V; 2] {
         if !scale.is_alone {
             let s = numbers(isa, &scale, scale.scales);
-            return halves.words(isa, product(isa, looks, s, &scale));
+            return halves.words(isa, product(isa, loaded, s, &scale));
         }
         // SAFETY: as in `numbers`, of groups.
         let splat = |k: usize| unsafe {
@@ -89,11 +89,11 @@ impl<I: NarrowsByF16> Codec<I> for ByProducts {
             // (A second 16 elements of the same group have the same words.)
             let x = registers!(4, K => {
                 let first = if I::BYTES == 64 { K & 2 } else { K & 1 };
-                isa.mul_f32(looks[first], splat(first))
+                isa.mul_f32(loaded[first], splat(first))
             });
             return halves.words(isa, x);
         }
-        halves.words(isa, registers!(4, K => isa.mul_f32(looks[K], splat(K))))
+        halves.words(isa, registers!(4, K => isa.mul_f32(loaded[K], splat(K))))
     }
 
     #[inline(always)]

@@ -29,8 +29,8 @@ pub(in crate::kernels) struct Divided<T>(PhantomData<T>);
 
 impl<I: Simd, S: AsF32<I>, T: Ties> AsF32<I> for Quotient<S, T> {
     #[inline(always)]
-    fn f32(isa: I, Input { block, looks: Under { looks, scale } }: Input<I, Self>) -> [I::V; 4] {
-        let mut x = S::f32(isa, Input { block, looks });
+    fn f32(isa: I, Input { block, loaded: Under { loaded, scale } }: Input<I, Self>) -> [I::V; 4] {
+        let mut x = S::f32(isa, Input { block, loaded });
         if scale.others.loses_sign {
             x = registers!(4, K => isa.add_f32(x[K], isa.splat32(0)));
         }

@@ -29,15 +29,15 @@ where
 {
     type Width = Bits<BITS>;
     /// The low bytes of the words, and the high ones.
-    type Looks<I: Simd> = [I::V; 2];
+    type Loaded<I: Simd> = [I::V; 2];
 
     #[inline(always)]
-    fn looks<I: Simd>(isa: I, _: &Table) -> [I::V; 2] {
+    fn loaded<I: Simd>(isa: I, _: &Table) -> [I::V; 2] {
         [isa.splat32(0); 2]
     }
 
     #[inline(always)]
-    fn begin<I: Simd>(isa: I, looks: &mut [I::V; 2], scale: &Scale, is_kept: bool) {
+    fn begin<I: Simd>(isa: I, loaded: &mut [I::V; 2], scale: &Scale, is_kept: bool) {
         let is_one = BITS == 8 && !scale.deltas.is_null();
         let group = if is_one { Scale::ALL } else { scale.shift };
         if !is_kept || scale.at & ((1 << group) - 1) == 0 {
@@ -49,7 +49,7 @@ where
                     (scale.sixteens.add(scale.at >> group).cast::<u8>(), size_of::<Table16>())
                 };
                 let high = low.add(all / 2);
-                *looks = [isa.load_pieces(low, 0), isa.load_pieces(high, 0)];
+                *loaded = [isa.load_pieces(low, 0), isa.load_pieces(high, 0)];
             }
         }
     }
@@ -101,7 +101,7 @@ where
     fn block(
         isa: I,
         k: &CodeParts<I::V>,
-        Input { block, looks: Under { looks: [low, high], scale } }: Input<I, Self::From>,
+        Input { block, loaded: Under { loaded: [low, high], scale } }: Input<I, Self::From>,
     ) -> Block<I, Bits<16>> {
         // (The bits above a code of 4 bits are arbitrary.)
         let code = isa.and(isa.before_zips::<2>(block), isa.splat8(u8::MAX >> (8 - BITS)));

@@ -18,21 +18,21 @@ where
 {
     type Width = Bits<BITS>;
     /// The low bytes of the table, and the high ones.
-    type Looks<I: Simd> = [[I::V; 2]; 2];
+    type Loaded<I: Simd> = [[I::V; 2]; 2];
 
     #[inline(always)]
-    fn looks<I: Simd>(isa: I, _: &Table) -> [[I::V; 2]; 2] {
+    fn loaded<I: Simd>(isa: I, _: &Table) -> [[I::V; 2]; 2] {
         [[isa.splat32(0); 2]; 2]
     }
 
     #[inline(always)]
-    fn begin<I: Simd>(isa: I, looks: &mut [[I::V; 2]; 2], scale: &Scale, is_kept: bool) {
+    fn begin<I: Simd>(isa: I, loaded: &mut [[I::V; 2]; 2], scale: &Scale, is_kept: bool) {
         if !is_kept || scale.at & ((1 << scale.tables_shift) - 1) == 0 {
             // SAFETY: whoever makes a scale says that there are tables for all blocks, which the loop counts. Registers are of
             // 64 bytes where this is called.
             unsafe {
                 let table = scale.tables.add(scale.at >> scale.tables_shift).cast::<u8>();
-                *looks = registers!(2, P => registers!(2, K => isa.load(table.add(128 * P + K * I::BYTES))));
+                *loaded = registers!(2, P => registers!(2, K => isa.load(table.add(128 * P + K * I::BYTES))));
             }
         }
     }
@@ -58,10 +58,10 @@ where
     fn block(
         isa: I,
         _: &(),
-        Input { block, looks: Under { looks, scale } }: Input<I, Self::From>,
+        Input { block, loaded: Under { loaded, scale } }: Input<I, Self::From>,
     ) -> [I::V; 2] {
         let index = isa.before_zips::<2>(block);
-        let (low, mut high) = (isa.lookup_two(looks[0], index), isa.lookup_two(looks[1], index));
+        let (low, mut high) = (isa.lookup_two(loaded[0], index), isa.lookup_two(loaded[1], index));
         if BITS == 8 {
             high = isa.xor(high, isa.and(index, isa.splat8(0x80)));
         }

@@ -44,7 +44,7 @@ impl<I: NarrowsByF16> Codec<I> for ByThresholds {
     fn block(
         isa: I,
         k: &OfNan<I::V>,
-        Input { block, looks: Under { scale, .. } }: Input<I, Self::From>,
+        Input { block, loaded: Under { scale, .. } }: Input<I, Self::From>,
     ) -> I::V {
         let mut x = without_sign_of_zero(isa, scale.others.loses_sign, block);
         let doubled = registers!(2, K => isa.add16(x[K], x[K]));

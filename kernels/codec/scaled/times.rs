@@ -22,8 +22,8 @@ pub(in crate::kernels) struct Multiplied;
 
 impl<I: Simd, S: AsF32<I>> AsF32<I> for Times<S> {
     #[inline(always)]
-    fn f32(isa: I, Input { block, looks: Under { looks, scale } }: Input<I, Self>) -> [I::V; 4] {
-        let mut c = S::f32(isa, Input { block, looks });
+    fn f32(isa: I, Input { block, loaded: Under { loaded, scale } }: Input<I, Self>) -> [I::V; 4] {
+        let mut c = S::f32(isa, Input { block, loaded });
         let s = numbers(isa, &scale, scale.scales);
         if scale.is_alone {
             return registers!(4, K => isa.mul_f32(c[K], s[K]));

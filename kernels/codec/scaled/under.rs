@@ -16,14 +16,14 @@ pub(in crate::kernels) trait Reads {
     type Width: Width;
     const FLOATS: bool = false;
     /// What it has loaded of tables: that of the job, and those of groups.
-    type Looks<I: Simd>: Copy;
+    type Loaded<I: Simd>: Copy;
 
     /// Loads what it needs of the table of the job, and leaves room for the others.
-    fn looks<I: Simd>(isa: I, table: &Table) -> Self::Looks<I>;
+    fn loaded<I: Simd>(isa: I, table: &Table) -> Self::Loaded<I>;
 
     /// Loads what is needed for a group, if one begins with the next block, or if nothing `is_kept` yet.
     #[inline(always)]
-    fn begin<I: Simd>(_: I, _: &mut Self::Looks<I>, _: &Scale, _is_kept: bool) {}
+    fn begin<I: Simd>(_: I, _: &mut Self::Loaded<I>, _: &Scale, _is_kept: bool) {}
 }
 
 /// What the source `S` reads, for the arithmetic `A`.
@@ -32,11 +32,11 @@ pub(in crate::kernels) struct Of<S, A>(PhantomData<(S, A)>);
 impl<S: Source, A> Reads for Of<S, A> {
     type Width = S::Width;
     const FLOATS: bool = true;
-    type Looks<I: Simd> = S::Looks<I>;
+    type Loaded<I: Simd> = S::Loaded<I>;
 
     #[inline(always)]
-    fn looks<I: Simd>(isa: I, table: &Table) -> S::Looks<I> {
-        S::looks(isa, table)
+    fn loaded<I: Simd>(isa: I, table: &Table) -> S::Loaded<I> {
+        S::loaded(isa, table)
     }
 }
 
@@ -46,27 +46,27 @@ where
     Self: Width,
 {
     type Width = Self;
-    type Looks<I: Simd> = ();
+    type Loaded<I: Simd> = ();
 
     #[inline(always)]
-    fn looks<I: Simd>(_: I, _: &Table) {}
+    fn loaded<I: Simd>(_: I, _: &Table) {}
 }
 
 /// What a source has loaded of tables, and the scales of a block.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Under<L> {
-    pub(in crate::kernels) looks: L,
+    pub(in crate::kernels) loaded: L,
     pub(in crate::kernels) scale: Scale,
 }
 
 impl<R: Reads> Source for Scaled<R> {
     type Width = R::Width;
     const FLOATS: bool = R::FLOATS;
-    type Looks<I: Simd> = Under<R::Looks<I>>;
+    type Loaded<I: Simd> = Under<R::Loaded<I>>;
 
     #[inline(always)]
-    fn looks<I: Simd>(isa: I, table: &Table) -> Self::Looks<I> {
-        Under { looks: R::looks(isa, table), scale: Scale::NONE }
+    fn loaded<I: Simd>(isa: I, table: &Table) -> Self::Loaded<I> {
+        Under { loaded: R::loaded(isa, table), scale: Scale::NONE }
     }
 }
 
