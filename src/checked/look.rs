@@ -43,24 +43,24 @@ pub(super) const BOX: usize = 16 << 10;
 const SMALL_PIECE: usize = 16;
 /// Bytes of both parts of the widest element.
 const WIDEST: usize = 16;
-/// Buffers for codes that a piece needs.
-const TILES: usize = 3;
+/// How many buffers for codes a piece needs.
+const BUFFERS: usize = 3;
 
 /// A buffer for the codes of a piece.
-type Tile = [MaybeUninit<u8>];
+type Buffer = [MaybeUninit<u8>];
 
 /// The buffers of a piece.
 #[derive(Default)]
-struct Tiles<'r> {
-    codes: &'r mut Tile,
-    imaginary: &'r mut Tile,
+struct Buffers<'r> {
+    codes: &'r mut Buffer,
+    imaginary: &'r mut Buffer,
     /// For elements that were cast back, and as a temporary.
-    back: &'r mut Tile,
+    back: &'r mut Buffer,
 }
 
-impl<'r> Tiles<'r> {
-    fn new(room: &'r mut Tile) -> Self {
-        let (codes, rest) = room.split_at_mut(room.len() / TILES);
+impl<'r> Buffers<'r> {
+    fn new(room: &'r mut Buffer) -> Self {
+        let (codes, rest) = room.split_at_mut(room.len() / BUFFERS);
         let (imaginary, back) = rest.split_at_mut(codes.len());
         Self { codes, imaginary, back }
     }
@@ -70,7 +70,7 @@ impl<'r> Tiles<'r> {
 pub(super) struct Check<'a> {
     caster: &'a Caster,
     /// How parts are checked; None if they cannot lose anything.
-    parts: Option<Look<'a>>,
+    parts: Option<PartCheck<'a>>,
     /// If imaginary parts are lost: the casters to native codes of all real parts, and of a single part.
     imaginary: Option<&'a [Caster; 2]>,
     rooms: &'a Rooms,
@@ -83,7 +83,7 @@ pub(super) struct Check<'a> {
 }
 
 /// How parts are checked.
-struct Look<'a> {
+struct PartCheck<'a> {
     caster: &'a Caster,
     /// A dtype that holds every part of the source exactly, with codes of 16, 32 or 64 bits.
     home: DType,
@@ -195,7 +195,7 @@ impl<'a> Check<'a> {
         let knows = caster.plan().plan.limits.get().is_some() && (!counts_inexact || route.to.is_int());
         Self {
             caster,
-            parts: loses.then(|| Look::new(caster, counts_inexact, rooms)),
+            parts: loses.then(|| PartCheck::new(caster, counts_inexact, rooms)),
             imaginary: rooms.imaginary.get(),
             rooms,
             fused: if loses { check::fused(caster.plan(), counts_inexact) } else { None },
@@ -329,15 +329,15 @@ impl<'a> Check<'a> {
             parts.back()?;
         }
         if let Some(most) = self.piece_without_room() {
-            return self.pieces_in(chunk, dst, scans, report, marks, most, &mut Tiles::default());
+            return self.pieces_in(chunk, dst, scans, report, marks, most, &mut Buffers::default());
         }
         if chunk.n > SMALL_PIECE && scratch.is_none() {
-            *scratch = Scratch::new(TILES * WIDEST * PIECE);
+            *scratch = Scratch::new(BUFFERS * WIDEST * PIECE);
         }
         match scratch {
             Some(scratch) => {
-                let mut tiles = Tiles::new(scratch.bytes());
-                self.pieces_in(chunk, dst, scans, report, marks, PIECE, &mut tiles)
+                let mut buffers = Buffers::new(scratch.bytes());
+                self.pieces_in(chunk, dst, scans, report, marks, PIECE, &mut buffers)
             }
             None => self.small_pieces(chunk, dst, scans, report, marks),
         }
@@ -362,8 +362,8 @@ impl<'a> Check<'a> {
         report: &mut CastReport,
         marks: &mut Marks<'_>,
     ) -> Result<(bool, usize), Error> {
-        let mut room = [MaybeUninit::uninit(); TILES * WIDEST * SMALL_PIECE];
-        self.pieces_in(chunk, dst, scans, report, marks, SMALL_PIECE, &mut Tiles::new(&mut room))
+        let mut room = [MaybeUninit::uninit(); BUFFERS * WIDEST * SMALL_PIECE];
+        self.pieces_in(chunk, dst, scans, report, marks, SMALL_PIECE, &mut Buffers::new(&mut room))
     }
 
     /// The same with buffers of the caller, at most `most` elements at a time.
@@ -377,7 +377,7 @@ impl<'a> Check<'a> {
         report: &mut CastReport,
         marks: &mut Marks<'_>,
         most: usize,
-        tiles: &mut Tiles<'_>,
+        buffers: &mut Buffers<'_>,
     ) -> Result<(bool, usize), Error> {
         let route = self.caster.route();
         let [src_at, dst_at] = [&route.src, &route.dst].map(|layout| |n| layout.size(n));
@@ -398,11 +398,11 @@ impl<'a> Check<'a> {
             };
             let piece = Piece { src, codes: &[], imaginary: &[], first, n, is_cast: true };
             let (fit, more) = match self.imaginary {
-                None => self.piece(piece, dst, scans, report, marks, [tiles.codes, tiles.back])?,
+                None => self.piece(piece, dst, scans, report, marks, [buffers.codes, buffers.back])?,
                 Some(casters) => {
-                    let imaginary = imaginary_parts(casters, src, n, tiles.imaginary)?;
+                    let imaginary = imaginary_parts(casters, src, n, buffers.imaginary)?;
                     let piece = Piece { imaginary, ..piece };
-                    self.piece(piece, dst, scans, report, marks, [tiles.codes, tiles.back])?
+                    self.piece(piece, dst, scans, report, marks, [buffers.codes, buffers.back])?
                 }
             };
             all_fit &= fit;
@@ -500,7 +500,7 @@ impl<'a> Check<'a> {
         scans: bool,
         report: &mut CastReport,
         marks: &mut Marks<'_>,
-        [codes, back]: [&mut Tile; 2],
+        [codes, back]: [&mut Buffer; 2],
     ) -> Result<(bool, usize), Error> {
         let codes = match &self.parts {
             Some(parts) => parts.codes(piece.src, piece.n, codes)?,
@@ -566,7 +566,7 @@ impl<'a> Check<'a> {
         report: &mut CastReport,
         marks: &Marks<'_>,
         verdict: &mut Verdict,
-        back: &mut Tile,
+        back: &mut Buffer,
     ) -> Result<(), Error> {
         if let Some(parts) = &self.parts {
             parts.judge(loops, codes, dst, n, &parts.limits().0, verdict, back)?;
@@ -591,7 +591,7 @@ impl<'a> Check<'a> {
         imaginary: &[u8],
         report: &mut CastReport,
         verdict: &mut Verdict,
-        back: &mut Tile,
+        back: &mut Buffer,
     ) {
         let more = without(&nonzero(loops, self.caster.route().from, imaginary, back), &verdict.lost);
         // (To bool both parts count, and nothing is lost; elements other than 0 and 1 are inexact.)
@@ -701,7 +701,7 @@ impl<'a> Check<'a> {
     }
 }
 
-impl<'a> Look<'a> {
+impl<'a> PartCheck<'a> {
     fn new(caster: &'a Caster, counts_inexact: bool, rooms: &'a Rooms) -> Self {
         let route = caster.route();
         let (from, to, policy) = (route.from, route.to, &route.policy);
@@ -733,7 +733,7 @@ impl<'a> Look<'a> {
     }
 
     /// The codes of `n` elements in `home`: the source itself, or filled into `room`.
-    fn codes<'r>(&self, src: &'r [u8], n: usize, room: &'r mut Tile) -> Result<&'r [u8], Error> {
+    fn codes<'r>(&self, src: &'r [u8], n: usize, room: &'r mut Buffer) -> Result<&'r [u8], Error> {
         match self.homes {
             None => Ok(src),
             Some(caster) => {
@@ -768,7 +768,7 @@ impl<'a> Look<'a> {
         n: usize,
         limits: &Limits,
         verdict: &mut Verdict,
-        room: &mut Tile,
+        room: &mut Buffer,
     ) -> Result<(), Error> {
         let (width, units) = (width(self.home), self.units * n);
         let exact = match &self.exact {
@@ -857,7 +857,7 @@ struct Cut {
 }
 
 impl Cut {
-    fn new(parts: &Look<'_>) -> Option<Self> {
+    fn new(parts: &PartCheck<'_>) -> Option<Self> {
         let Kind::Int(format) = parts.to.kind() else { return None };
         let is_cut = parts.home == DType::F64 && parts.policy.rounding == Rounding::TowardZero;
         let (bits, all) = (format.bits(), Limits::new(DType::I64));
@@ -953,7 +953,7 @@ fn imaginary_parts<'r>(
     [reals, single]: &[Caster; 2],
     src: &[u8],
     n: usize,
-    room: &'r mut Tile,
+    room: &'r mut Buffer,
 ) -> Result<&'r [u8], Error> {
     let width = width(single.from());
     let room = zeros(&mut room[..n * width]);
@@ -965,7 +965,7 @@ fn imaginary_parts<'r>(
 }
 
 /// Which codes of a float are not zeros. `room` is for as many codes.
-fn nonzero(loops: Loops, dtype: DType, codes: &[u8], room: &mut Tile) -> Bits {
+fn nonzero(loops: Loops, dtype: DType, codes: &[u8], room: &mut Buffer) -> Bits {
     // (By comparing with zeros, as if those had come back.)
     let (zeros, mut verdict) = (zeros(&mut room[..codes.len()]), Verdict::default());
     loops.judge(
@@ -978,7 +978,7 @@ fn nonzero(loops: Loops, dtype: DType, codes: &[u8], room: &mut Tile) -> Bits {
 }
 
 /// Fills a buffer with zeros.
-fn zeros(room: &mut Tile) -> &mut [u8] {
+fn zeros(room: &mut Buffer) -> &mut [u8] {
     room.fill(MaybeUninit::new(0));
     #[allow(unsafe_code, reason = "what was filled is initialised")]
     // SAFETY: all of it has just been filled.
