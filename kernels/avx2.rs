@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::codec::plane::{Fold, Half, Plane, Words};
+use super::codec::plane::{Fold, Plane, PlaneHalf, WordTable};
 use super::simd::{
     ByF16, ByPacking, ByRows, Bytes, Converts, Extras, Feature, Floating, Floats, Halves, Ints, Kernel,
     Longs, MarksBeyond, Memory, NarrowsByF16, NarrowsByNibbles, Packs, Registers, Rows, RunKernel, Saturates,
@@ -152,7 +152,7 @@ impl Avx2 {
         // The elements of one half of a plane, for indices below 128; 0 for others, whose top bit is set. A half stores each row of 16
         // as the xor with the row before. `pshufb` looks an index up in every row from the first to its own, and the xor of what it
         // finds is the element; in rows behind its own, the index minus the row's begin is negative, and `pshufb` gives 0.
-        among(self, half: &Half, index: __m256i) -> __m256i = {
+        among(self, half: &PlaneHalf, index: __m256i) -> __m256i = {
             let pairs = half.pairs;
             let mut found = _mm256_setzero_si256();
             // (Branches that always go the same way, instead of a loop whose end would have to be predicted.)
@@ -169,15 +169,15 @@ impl Avx2 {
             }
             found
         };
-        // Looks up in the first half of a plane, within its window. 0 for a negative index.
-        in_window(self, plane: &Plane, index: __m256i) -> __m256i = {
-            let window = &plane.window;
-            let shifted = _mm256_add_epi8(index, self.bytes_of(&window.shift));
-            let within = _mm256_min_epi8(shifted, self.bytes_of(&window.last));
+        // Looks up in the first half of a plane, at indices shifted and limited as its fold says. 0 for a negative index.
+        in_first_half(self, plane: &Plane, index: __m256i) -> __m256i = {
+            let numbers = &plane.fold;
+            let shifted = _mm256_add_epi8(index, self.bytes_of(&numbers.shift));
+            let within = _mm256_min_epi8(shifted, self.bytes_of(&numbers.last));
             self.among(&plane.halves[0], within)
         };
         // Looks up in the second half of a plane, what is to be combined with the result of the first.
-        unknown(self, half: &Half, index: __m256i) -> __m256i = self.among(half, _mm256_xor_si256(index, self.bytes_of(&half.flip)));
+        unknown(self, half: &PlaneHalf, index: __m256i) -> __m256i = self.among(half, _mm256_xor_si256(index, self.bytes_of(&half.flip)));
         // Rounds lanes of 16 bits to nearest even at bit 8, saturating. The low bytes are arbitrary.
         nearest_high(self, a: __m256i) -> __m256i = {
             let odd = _mm256_and_si256(_mm256_srli_epi16::<8>(a), _mm256_set1_epi16(1));
@@ -484,24 +484,24 @@ impl Tables for Avx2 {
         plane(self, plane: &'static Plane) -> HeldPlane = HeldPlane { first: self.repeated(&plane.elements[0][0]), plane };
         lookup256(self, held: HeldPlane, fold: Fold, index: __m256i) -> __m256i = {
             let plane = held.plane;
-            let Plane { halves: [low, high], window, .. } = plane;
+            let Plane { halves: [low, high], fold: numbers, .. } = plane;
             let magnitude = self.and(index, self.splat8(0x7F));
             let known = match fold {
                 Fold::None => self.among(low, index),
                 Fold::Same | Fold::Magnitude => {
                     let v = self.among(low, if fold == Fold::Same { magnitude } else { _mm256_abs_epi8(index) });
                     let is_negative = _mm256_cmpgt_epi8(_mm256_setzero_si256(), index);
-                    self.xor(v, self.and(is_negative, self.bytes_of(&window.sign)))
+                    self.xor(v, self.and(is_negative, self.bytes_of(&numbers.sign)))
                 }
-                Fold::Positive => self.in_window(plane, index),
+                Fold::Positive => self.in_first_half(plane, index),
                 Fold::Negated | Fold::Limited => {
                     // (`or`, because an index of 0 would make the result 0.)
-                    let v = _mm256_sign_epi8(self.in_window(plane, magnitude), self.or(index, self.splat8(1)));
+                    let v = _mm256_sign_epi8(self.in_first_half(plane, magnitude), self.or(index, self.splat8(1)));
                     if fold == Fold::Negated {
                         v
                     } else {
-                        let limited = self.min_s8(v, self.bytes_of(&window.limit));
-                        self.and(limited, self.bytes_of(&window.mask))
+                        let limited = self.min_s8(v, self.bytes_of(&numbers.limit));
+                        self.and(limited, self.bytes_of(&numbers.mask))
                     }
                 }
             };
@@ -510,7 +510,7 @@ impl Tables for Avx2 {
         negated_words(self, planes: [HeldPlane; 2], index: __m256i) -> [__m256i; 2] = {
             let [low, high] = [planes[0].plane, planes[1].plane];
             let magnitude = self.and(index, self.splat8(0x7F));
-            let words = self.zip_pieces::<1>(self.in_window(low, magnitude), self.in_window(high, magnitude));
+            let words = self.zip_pieces::<1>(self.in_first_half(low, magnitude), self.in_first_half(high, magnitude));
             let sign = self.or(index, self.splat8(1));
             let signs = self.zip_pieces::<1>(sign, sign);
             let known = [_mm256_sign_epi16(words[0], signs[0]), _mm256_sign_epi16(words[1], signs[1])];
@@ -523,7 +523,7 @@ impl Tables for Avx2 {
         };
         lookup64(self, held: HeldPlane, index: __m256i) -> __m256i =
             self.among(&held.plane.halves[0], self.and(index, self.splat8(0x3F)));
-        line(self, table: &'static Words) -> Line = {
+        line(self, table: &'static WordTable) -> Line = {
             let line = &table.line;
             Line {
                 magnitude: self.bytes_of(&line.magnitude),

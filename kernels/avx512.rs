@@ -4,7 +4,7 @@ use core::arch::asm;
 use core::arch::x86_64::*;
 
 use super::avx2::Avx2;
-use super::codec::plane::{Fold, Plane, Words};
+use super::codec::plane::{Fold, Plane, WordTable};
 use super::simd::{
     AtOnce, Bf16, ByLimits, ByWords, Bytes, Converts, Extras, Feature, Floats, Halves, Ints, Kernel, Longs,
     MarksBeyond, Memory, NarrowsByF16, NarrowsByWords, Packs, Quiet, Registers, Rows, RunKernel, Saturates,
@@ -622,7 +622,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Tables
             _mm512_permutex2var_epi8(plane[0], index, plane[1]);
         lookup64(self, plane: [__m512i; 4], index: __m512i) -> __m512i = _mm512_permutexvar_epi8(index, plane[0]);
         lookup16(self, plane: [__m512i; 4], index: __m512i) -> __m512i = self.lookup64(plane, index);
-        line(self, table: &'static Words) -> [[__m512i; 4]; 2] = [self.plane(&table.planes[0]), self.plane(&table.planes[1])];
+        line(self, table: &'static WordTable) -> [[__m512i; 4]; 2] = [self.plane(&table.planes[0]), self.plane(&table.planes[1])];
         on_line(self, line: [[__m512i; 4]; 2], index: __m512i) -> [__m512i; 2] = self.zip_pieces::<1>(
             self.lookup256(line[0], Fold::None, index),
             self.lookup256(line[1], Fold::None, index),

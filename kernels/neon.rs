@@ -11,7 +11,7 @@
 use core::arch::aarch64::*;
 use core::arch::asm;
 
-use super::codec::plane::{Fold, Plane, Words};
+use super::codec::plane::{Fold, Plane, WordTable};
 use super::simd::{
     AtOnce, ByAddition, BySaturating, Bytes, Converts, Extras, Feature, Floating, Floats, Fp16, Halves, Ints,
     Kernel, Longs, Memory, NarrowsByNibbles, Packs, Registers, Rows, RunKernel, Saturates, Shorts, Simd,
@@ -437,7 +437,7 @@ impl Tables for Neon {
             vqtbl4q_u8(plane[0], vandq_u8(index, vdupq_n_u8(0x3F)));
         lookup16(self, plane: [uint8x16x4_t; 4], index: uint8x16_t) -> uint8x16_t =
             vqtbl1q_u8(plane[0].0, vandq_u8(index, vdupq_n_u8(0x0F)));
-        line(self, table: &'static Words) -> [[uint8x16x4_t; 4]; 2] =
+        line(self, table: &'static WordTable) -> [[uint8x16x4_t; 4]; 2] =
             [self.plane(&table.planes[0]), self.plane(&table.planes[1])];
         on_line(self, line: [[uint8x16x4_t; 4]; 2], index: uint8x16_t) -> [uint8x16_t; 2] = self.zip_pieces::<1>(
             self.lookup256(line[0], Fold::None, index),

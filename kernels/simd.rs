@@ -13,7 +13,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::codec::plane::{Fold, Plane, Words};
+use super::codec::plane::{Fold, Plane, WordTable};
 use super::memory::Destination;
 use super::present::Present;
 use super::sizes::bytes;
@@ -475,7 +475,7 @@ pub(crate) trait Tables: Widths {
     }
     /// What a kernel holds of a table whose elements lie on a line.
     type Line: Copy;
-    fn line(self, table: &'static Words) -> Self::Line;
+    fn line(self, table: &'static WordTable) -> Self::Line;
     /// Computes its elements, in the order that zips of pieces leave.
     fn on_line(self, line: Self::Line, index: Self::V) -> [Self::V; 2];
 }

@@ -10,7 +10,7 @@
 
 use core::arch::wasm32::*;
 
-use super::codec::plane::{Fold, Half, Plane, Words};
+use super::codec::plane::{Fold, Plane, PlaneHalf, WordTable};
 use super::environment::rounding;
 use super::simd::{
     ByAddition, ByRows, BySaturating, Bytes, Converts, Feature, Floats, Halves, Ints, Kernel, Longs, Memory,
@@ -214,7 +214,7 @@ impl<const TURNED: bool> Wasm<TURNED> {
         // The elements of one half of a plane, for indices below 128; 0 for others, whose top bit is set. A half stores each row
         // of 16 as the xor with the row before: an index is looked up in every row from the first to its own, by its low bits,
         // and the xor of what is found is the element. In rows behind its own, the index less the row's begin is negative.
-        among(self, half: &Half, index: v128) -> v128 = {
+        among(self, half: &PlaneHalf, index: v128) -> v128 = {
             let pairs = half.pairs;
             let mut found = i8x16_splat(0);
             for pair in 0..4 {
@@ -230,14 +230,14 @@ impl<const TURNED: bool> Wasm<TURNED> {
             }
             found
         };
-        // Looks up in the first half of a plane, within its window. 0 for a negative index.
-        in_window(self, plane: &Plane, index: v128) -> v128 = {
-            let window = &plane.window;
-            let shifted = i8x16_add(index, u8x16_splat(window.shift[0]));
-            self.among(&plane.halves[0], i8x16_min(shifted, u8x16_splat(window.last[0])))
+        // Looks up in the first half of a plane, at indices shifted and limited as its fold says. 0 for a negative index.
+        in_first_half(self, plane: &Plane, index: v128) -> v128 = {
+            let numbers = &plane.fold;
+            let shifted = i8x16_add(index, u8x16_splat(numbers.shift[0]));
+            self.among(&plane.halves[0], i8x16_min(shifted, u8x16_splat(numbers.last[0])))
         };
         // Looks up in the second half of a plane, what is to be combined with the result of the first.
-        unknown(self, half: &Half, index: v128) -> v128 = self.among(half, v128_xor(index, u8x16_splat(half.flip[0])));
+        unknown(self, half: &PlaneHalf, index: v128) -> v128 = self.among(half, v128_xor(index, u8x16_splat(half.flip[0])));
         // Negates the lanes in which the top bit of the index is set.
         with_sign8(self, a: v128, index: v128) -> v128 = {
             let sign = i8x16_shr(index, 7);
@@ -511,19 +511,19 @@ impl<const TURNED: bool> Tables for Wasm<TURNED> {
     ops! {
         plane(self, plane: &'static Plane) -> &'static Plane = plane;
         lookup256(self, plane: &'static Plane, fold: Fold, index: v128) -> v128 = {
-            let Plane { halves: [low, high], window, .. } = plane;
+            let Plane { halves: [low, high], fold: numbers, .. } = plane;
             let magnitude = v128_and(index, u8x16_splat(0x7F));
             let known = match fold {
                 Fold::None => self.among(low, index),
                 Fold::Same | Fold::Magnitude => {
                     let v = self.among(low, if fold == Fold::Same { magnitude } else { i8x16_abs(index) });
-                    v128_xor(v, v128_and(i8x16_shr(index, 7), u8x16_splat(window.sign[0])))
+                    v128_xor(v, v128_and(i8x16_shr(index, 7), u8x16_splat(numbers.sign[0])))
                 }
-                Fold::Positive => self.in_window(plane, index),
-                Fold::Negated => self.with_sign8(self.in_window(plane, magnitude), index),
+                Fold::Positive => self.in_first_half(plane, index),
+                Fold::Negated => self.with_sign8(self.in_first_half(plane, magnitude), index),
                 Fold::Limited => {
-                    let v = self.with_sign8(self.in_window(plane, magnitude), index);
-                    v128_and(i8x16_min(v, u8x16_splat(window.limit[0])), u8x16_splat(window.mask[0]))
+                    let v = self.with_sign8(self.in_first_half(plane, magnitude), index);
+                    v128_and(i8x16_min(v, u8x16_splat(numbers.limit[0])), u8x16_splat(numbers.mask[0]))
                 }
             };
             if high.pairs == 0 { known } else { v128_xor(known, self.unknown(high, index)) }
@@ -531,7 +531,7 @@ impl<const TURNED: bool> Tables for Wasm<TURNED> {
         negated_words(self, planes: [&'static Plane; 2], index: v128) -> [v128; 2] = {
             let [low, high] = planes;
             let magnitude = v128_and(index, u8x16_splat(0x7F));
-            let words = self.zip_pieces::<1>(self.in_window(low, magnitude), self.in_window(high, magnitude));
+            let words = self.zip_pieces::<1>(self.in_first_half(low, magnitude), self.in_first_half(high, magnitude));
             let sign = i8x16_shr(index, 7);
             let signs = self.zip_pieces::<1>(sign, sign);
             let known = [
@@ -549,7 +549,7 @@ impl<const TURNED: bool> Tables for Wasm<TURNED> {
             self.among(&plane.halves[0], v128_and(index, u8x16_splat(0x3F)));
         lookup16(self, plane: &'static Plane, index: v128) -> v128 =
             i8x16_swizzle(self.row(&plane.elements[0][0]), v128_and(index, u8x16_splat(0x0F)));
-        line(self, table: &'static Words) -> Line = {
+        line(self, table: &'static WordTable) -> Line = {
             // (All lanes are the same.)
             let line = &table.line;
             Line {

@@ -5,7 +5,7 @@ use core::mem::ManuallyDrop;
 use super::super::environment::Environment;
 use super::super::layout::Apart;
 use super::super::simd::Extras;
-use super::plane::{Plane, Words};
+use super::plane::{Plane, WordTable};
 use crate::formats::dtype::{FloatFormat, IntFormat, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::options::{Overflow, Policy, Rounding};
@@ -69,10 +69,10 @@ pub(in crate::kernels) struct Table {
     /// The low and the high bytes of elements. If elements have one byte, both are that.
     pub(super) planes: [&'static Plane; 2],
     /// For elements of 16 bits.
-    pub(super) words: &'static Words,
+    pub(super) words: &'static WordTable,
 }
 
-static NOTHING: Words = Words::ZEROS;
+static NOTHING: WordTable = WordTable::ZEROS;
 
 impl Table {
     pub(in crate::kernels) const NONE: Self = Self { planes: [&NOTHING.planes[0]; 2], words: &NOTHING };
@@ -88,7 +88,7 @@ impl Table {
     }
 
     /// The table of elements of 16 bits.
-    pub(super) fn of_words(words: &'static Words) -> Self {
+    pub(super) fn of_words(words: &'static WordTable) -> Self {
         Self { planes: words.planes.each_ref(), words }
     }
 }

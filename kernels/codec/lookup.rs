@@ -13,7 +13,7 @@ use super::super::once::{self, Once};
 use super::super::simd::{self, Simd};
 use super::float::NearF32;
 use super::job::{Job, Table};
-use super::plane::{Fold, Plane, Words, bytes, groups, words};
+use super::plane::{Fold, Plane, WordTable, bytes, groups, words};
 use super::source::{AsF32, AsF64, Input, Source, from_f32};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
@@ -142,7 +142,7 @@ const fn unmade<T: Send + Sync + 'static, const TARGETS: usize>() -> [[Tables<T>
 }
 
 static TO_BYTES: [[Tables<Plane>; SOURCES]; SOURCES] = unmade();
-static TO_WORDS: [[Tables<Words>; 4]; SOURCES] = unmade();
+static TO_WORDS: [[Tables<WordTable>; 4]; SOURCES] = unmade();
 
 /// The table of a route that has one. None if there is no memory for it.
 pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {

@@ -14,7 +14,7 @@ use super::super::simd::{NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd};
 use super::float::{INF, SIGN, is_away};
 use super::job::{Job, Table, Target};
 use super::plane::{Fold, Plane};
-use super::source::{AsBytes, AsF32, AsHalf, Bf16, F16, Half, Input, Words};
+use super::source::{AsBytes, AsF32, AsHalf, AsQuotients, Bf16, F16, Half, Input};
 use super::width::{Bits, Code, registers};
 use super::{Block, Codec};
 use crate::formats::dtype::{DTYPES, DType, FloatFormat};
@@ -299,8 +299,8 @@ pub(in crate::kernels) fn goes_by_bytes(route: &Route) -> bool {
     reaches && is_meant && route.policy.rounding == Rounding::NearestEven
 }
 
-/// Mantissas of 7 bits rounded to odd to 5 bits. The bits above are 1, so that those of a row remain.
-pub(super) static PIECES: [[[u8; 16]; 4]; 2] = {
+/// All mantissas of 7 bits, rounded to odd to 5 bits. The bits above are 1, so that those of an entry of `rows` remain.
+pub(super) static ROUNDED_MANTISSAS: [[[u8; 16]; 4]; 2] = {
     let mut all = [[[0; 16]; 4]; 2];
     let mut m = 0;
     while m < 128 {
@@ -365,7 +365,8 @@ pub(in crate::kernels) fn bytes(from: DType, to: DType) -> Option<Table> {
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct ByBytes<V> {
-    pieces: [V; 2],
+    /// [`ROUNDED_MANTISSAS`].
+    mantissas: [V; 2],
     steps: [V; 2],
     rows: V,
     bases: V,
@@ -392,7 +393,7 @@ impl<I: NarrowsByWords, S: AsBytes<I>, F: Family> Codec<I> for ToNarrowByBytes<S
         // (`narrow::bytes` made this table for the job.)
         let [low, high, rows, bases] = &job.table.planes[0].elements;
         ByBytes {
-            pieces: [isa.row_of(&PIECES[0]), isa.row_of(&PIECES[1])],
+            mantissas: [isa.row_of(&ROUNDED_MANTISSAS[0]), isa.row_of(&ROUNDED_MANTISSAS[1])],
             steps: [isa.row_of(low), isa.row_of(high)],
             rows: isa.row_of(rows),
             bases: isa.row_of(bases),
@@ -410,7 +411,8 @@ impl<I: NarrowsByWords, S: AsBytes<I>, F: Family> Codec<I> for ToNarrowByBytes<S
         let [exponent, mantissa, top] = S::bytes(isa, src);
         let first = S::first(isa, &loaded, mantissa, k.first);
         let e = isa.min_u8(isa.sub_u8(exponent, first), k.most);
-        let p = isa.and(isa.lookup_two(S::pieces(&loaded, k.pieces), mantissa), isa.lookup_one(k.rows, e));
+        let p =
+            isa.and(isa.lookup_two(S::mantissas(&loaded, k.mantissas), mantissa), isa.lookup_one(k.rows, e));
         let base = isa.lookup_one(k.bases, e);
         let mut code = isa.min_u8(isa.sub8(base, isa.lookup_two(k.steps, p)), k.limit);
         if isa.top_bits(base) != 0 {
@@ -483,7 +485,7 @@ pub(in crate::kernels) struct ByTable<I: Simd> {
     sign: I::V,
 }
 
-impl<I: NarrowsByWords, S: Words<I>, const BITS: usize> Codec<I> for ToNarrowByTable<S, BITS>
+impl<I: NarrowsByWords, S: AsQuotients<I>, const BITS: usize> Codec<I> for ToNarrowByTable<S, BITS>
 where
     Bits<BITS>: Code,
 {

@@ -15,8 +15,8 @@ use crate::kernels::scalar::{DECODE, ENCODE, Value};
 pub(crate) struct Plane {
     /// In rows of 64, each of 4 rows of 16.
     pub(in crate::kernels) elements: [[[u8; 16]; 4]; 4],
-    pub(in crate::kernels) halves: [Half; 2],
-    pub(in crate::kernels) window: Window,
+    pub(in crate::kernels) halves: [PlaneHalf; 2],
+    pub(in crate::kernels) fold: FoldNumbers,
 }
 
 /// How elements of the codes from 128 on are predicted from those below. The second half of a plane holds the xor of element and
@@ -62,7 +62,7 @@ impl Fold {
 /// The numbers that a [`Fold`] needs, each repeated for 32 lanes. Those that it does not need have no effect.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
-pub(in crate::kernels) struct Window {
+pub(in crate::kernels) struct FoldNumbers {
     /// Added to an index, so that the codes of NaN, which becomes 0, have a negative one, which finds nothing.
     pub(in crate::kernels) shift: [u8; 32],
     /// The greatest shifted index that is looked up: those above have the same element.
@@ -75,8 +75,8 @@ pub(in crate::kernels) struct Window {
     pub(in crate::kernels) sign: [u8; 32],
 }
 
-impl Window {
-    const ALL: Self =
+impl FoldNumbers {
+    const NONE: Self =
         Self { shift: [0; 32], last: [0x7F; 32], limit: [0x7F; 32], mask: [0xFF; 32], sign: [0; 32] };
 }
 
@@ -84,7 +84,7 @@ impl Window {
 /// elements are in order or, if that takes fewer rows, in reverse, which for integers begins nearest to zero.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
-pub(in crate::kernels) struct Half {
+pub(in crate::kernels) struct PlaneHalf {
     /// Rows xor the one before, in pairs: the first of a pair is not all zeros.
     pub(in crate::kernels) changes: [[[u8; 16]; 2]; 4],
     /// The index at which each pair begins, repeated for 32 lanes.
@@ -95,7 +95,7 @@ pub(in crate::kernels) struct Half {
     pub(in crate::kernels) pairs: usize,
 }
 
-impl Half {
+impl PlaneHalf {
     const NONE: Self = Self { changes: [[[0; 16]; 2]; 4], begin: [[0; 32]; 4], flip: [0; 32], pairs: 0 };
 }
 
@@ -140,8 +140,8 @@ impl<'a> Order<'a> {
         })
     }
 
-    /// Writes the order to a half that is [empty](Half::NONE).
-    fn write(self, half: &mut Half) {
+    /// Writes the order to a half that is [empty](PlaneHalf::NONE).
+    fn write(self, half: &mut PlaneHalf) {
         half.flip = [self.flip; 32];
         for row in self.pairs() {
             half.changes[half.pairs] = [self.change(row), self.change(row + 1)];
@@ -173,14 +173,14 @@ pub(crate) struct Line {
 /// The table of elements of 16 bits.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Words {
+pub(crate) struct WordTable {
     pub(in crate::kernels) planes: [Plane; 2],
     pub(in crate::kernels) line: Line,
 }
 
 impl Plane {
     pub(super) const ZEROS: Self =
-        Self { elements: [[[0; 16]; 4]; 4], halves: [Half::NONE; 2], window: Window::ALL };
+        Self { elements: [[[0; 16]; 4]; 4], halves: [PlaneHalf::NONE; 2], fold: FoldNumbers::NONE };
 
     /// Writes the plane of bytes without any prediction.
     pub(super) fn of_bytes<'a>(place: &'a mut MaybeUninit<Self>, elements: &[u8; 256]) -> &'a mut Self {
@@ -218,8 +218,9 @@ impl Plane {
             Fold::Magnitude => first[usize::from(code.wrapping_neg())] ^ sign,
         };
         let second = core::array::from_fn(|code| elements[code | 0x80] ^ known(code as u8 | 0x80));
-        let window = Window { limit: [limit as u8; 32], mask: [mask; 32], sign: [sign; 32], ..Window::ALL };
-        Self::of_halves(place, elements, codes, fold, [&first, &second], window)
+        let numbers =
+            FoldNumbers { limit: [limit as u8; 32], mask: [mask; 32], sign: [sign; 32], ..FoldNumbers::NONE };
+        Self::of_halves(place, elements, codes, fold, [&first, &second], numbers)
     }
 
     /// Writes the plane with these halves.
@@ -230,7 +231,7 @@ impl Plane {
         codes: usize,
         fold: Fold,
         [first, second]: [&[u8; 128]; 2],
-        mut window: Window,
+        mut numbers: FoldNumbers,
     ) -> &'a mut Self {
         let mut shifted = *first;
         if matches!(fold, Fold::Negated | Fold::Limited | Fold::Positive) {
@@ -238,14 +239,14 @@ impl Plane {
             let shift = first.iter().rev().take_while(|&&element| element == 0).count() % 128;
             shifted = core::array::from_fn(|i| first[(i + 128 - shift) % 128]);
             let same = shifted.iter().rev().take_while(|&&element| element == shifted[127]).count();
-            window.shift = [shift as u8; 32];
-            window.last = [(128 - same) as u8 % 128; 32];
+            numbers.shift = [shift as u8; 32];
+            numbers.last = [(128 - same) as u8 % 128; 32];
         }
-        let used = codes.min(1 + usize::from(window.last[0]));
+        let used = codes.min(1 + usize::from(numbers.last[0]));
         // In its place, for the stack.
         let plane = place.write(Self::ZEROS);
         plane.elements.as_flattened_mut().as_flattened_mut().copy_from_slice(elements);
-        plane.window = window;
+        plane.fold = numbers;
         Order::best(&shifted[..used], 0).write(&mut plane.halves[0]);
         let all: [u8; 256] =
             core::array::from_fn(|code| if code < 128 { first[code] } else { second[code - 128] });
@@ -256,7 +257,7 @@ impl Plane {
     }
 }
 
-impl Words {
+impl WordTable {
     pub(super) const ZEROS: Self = Self { planes: [Plane::ZEROS; 2], line: Line::NONE };
 }
 
@@ -359,7 +360,7 @@ pub(super) fn bytes(from: DType, to: DType, policy: &Policy, place: &mut MaybeUn
 }
 
 /// Writes a table of elements of 16 bits: all of its fields.
-pub(super) fn words(from: DType, to: DType, policy: &Policy, place: &mut MaybeUninit<Words>) {
+pub(super) fn words(from: DType, to: DType, policy: &Policy, place: &mut MaybeUninit<WordTable>) {
     let elements = elements(from, to, policy);
     let fold = Fold::of(from, to, policy);
     let line = match from.float_format() {
@@ -384,5 +385,5 @@ fn plane_of(place: &mut MaybeUninit<Plane>, elements: &[u16; 256], shift: u32, c
     let known = |code: usize| if fold == Fold::Negated { elements[code].wrapping_neg() } else { 0 };
     let first = core::array::from_fn(|code| byte(elements[code]));
     let second = core::array::from_fn(|code| byte(elements[code | 0x80] ^ known(code)));
-    Plane::of_halves(place, &elements.map(byte), codes, fold, [&first, &second], Window::ALL);
+    Plane::of_halves(place, &elements.map(byte), codes, fold, [&first, &second], FoldNumbers::NONE);
 }

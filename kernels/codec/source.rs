@@ -111,21 +111,22 @@ pub(in crate::kernels) trait AsHalf<I: Simd>: Half {
     fn half(isa: I, v: [I::V; 2]) -> [I::V; 2];
 }
 
-/// Elements of 16 bits and what they are divided by, if by anything, as the codecs need it that narrow them by look-ups.
-pub(in crate::kernels) trait Words<I: Simd>: Source<Width = Bits<16>> {
-    /// The exponent, in bytes, that becomes the first one of the target's tables, of which `first` is that of quotients by 1.
+/// Elements of 16 bits, divided by their scales if they have some, as the codecs need them that narrow by look-ups. Each method is given
+/// what it is for elements without a scale, which is what it returns by default.
+pub(in crate::kernels) trait AsQuotients<I: Simd>: Source<Width = Bits<16>> {
+    /// In each byte, the exponent of elements whose quotients have the first exponent of the target's tables.
     #[inline(always)]
     fn first(_: I, _: &Self::Loaded<I>, _mantissa: I::V, first: I::V) -> I::V {
         first
     }
 
-    /// What mantissas become: `pieces` of quotients by 1.
+    /// The table from the mantissas of elements to those of their quotients, rounded to odd to 5 bits.
     #[inline(always)]
-    fn pieces(_: &Self::Loaded<I>, pieces: [I::V; 2]) -> [I::V; 2] {
-        pieces
+    fn mantissas(_: &Self::Loaded<I>, mantissas: [I::V; 2]) -> [I::V; 2] {
+        mantissas
     }
 
-    /// The magnitude, doubled, of what is a tie between 0 and the smallest number of the target: `least` of quotients by 1.
+    /// Twice the magnitude of elements whose quotient is half of the smallest number of the target: a tie, which becomes 0.
     #[inline(always)]
     fn least(_: I, _: &Self::Loaded<I>, least: I::V) -> [I::V; 2] {
         [least; 2]
@@ -138,12 +139,12 @@ pub(in crate::kernels) trait Words<I: Simd>: Source<Width = Bits<16>> {
     }
 }
 
-impl<I: Simd> Words<I> for F16 {}
-impl<I: Simd> Words<I> for Bf16 {}
-impl<I: Simd> Words<I> for Bits<16> {}
+impl<I: Simd> AsQuotients<I> for F16 {}
+impl<I: Simd> AsQuotients<I> for Bf16 {}
+impl<I: Simd> AsQuotients<I> for Bits<16> {}
 
 /// Reads elements as exponents, mantissas of 7 bits, and signs.
-pub(in crate::kernels) trait AsBytes<I: Simd>: Half + Words<I> {
+pub(in crate::kernels) trait AsBytes<I: Simd>: Half + AsQuotients<I> {
     /// In a byte each: the exponent; the mantissa, exact or rounded to odd, below an unspecified bit; and the sign, above unspecified
     /// bits.
     fn bytes(isa: I, src: Input<I, Self>) -> [I::V; 3];

@@ -1,7 +1,7 @@
 //! bfloat16s divided by their scales, exponents and mantissas apart.
 
-use super::super::narrow::PIECES;
-use super::super::source::{AsBytes, Bf16, Half, Input, Words};
+use super::super::narrow::ROUNDED_MANTISSAS;
+use super::super::source::{AsBytes, AsQuotients, Bf16, Half, Input};
 use super::super::width::registers;
 use super::arrays::delta;
 use super::tabled::With128;
@@ -29,7 +29,7 @@ pub(crate) static UNDIVIDED: Table128 = {
     let mut mantissas = [0; 128];
     let mut m = 0;
     while m < 128 {
-        mantissas[m] = PIECES[m / 64][m / 16 % 4][m % 16];
+        mantissas[m] = ROUNDED_MANTISSAS[m / 64][m / 16 % 4][m % 16];
         m += 1;
     }
     Table128([mantissas, [0; 128]])
@@ -39,7 +39,7 @@ impl Half for Mantissas {
     const FORMAT: FloatFormat = Bf16::FORMAT;
 }
 
-impl<I: NarrowsByWords> Words<I> for Mantissas {
+impl<I: NarrowsByWords> AsQuotients<I> for Mantissas {
     #[inline(always)]
     fn first(isa: I, Under { loaded, scale }: &Self::Loaded<I>, mantissa: I::V, _: I::V) -> I::V {
         let first = if scale.shift >= const { I::BYTES.trailing_zeros() } {
@@ -55,7 +55,7 @@ impl<I: NarrowsByWords> Words<I> for Mantissas {
     }
 
     #[inline(always)]
-    fn pieces(Under { loaded, .. }: &Self::Loaded<I>, _: [I::V; 2]) -> [I::V; 2] {
+    fn mantissas(Under { loaded, .. }: &Self::Loaded<I>, _: [I::V; 2]) -> [I::V; 2] {
         loaded[0]
     }
 
@@ -88,7 +88,7 @@ pub(super) fn split(quotients: &[u8], tables: &mut [Table128], exponents: &mut [
         for ((q, mantissa), less) in quotients.iter().zip(mantissas).zip(less) {
             let q = u32::from_ne_bytes(*q);
             let sticky = u32::from(q & 0x7_FFFF != 0);
-            // (The bits above are 1: see `PIECES`.)
+            // (The bits above are 1: see `ROUNDED_MANTISSAS`.)
             *mantissa = (0xE0 | q >> 18 & 0x1E | sticky) as u8;
             *less = (q >> 23).wrapping_sub(largest) as u8;
         }
