@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     pub(super) ready: Option<&'static Step>,
     /// For many elements: a codec that takes several packed elements as one.
     #[cfg(isa = "vector")]
-    pub(super) groups: Option<&'static PackedGroup>,
+    pub(super) tuples: Option<&'static PackedTuple>,
     /// Does a step need the floating-point environment to be set?
     #[cfg(isa = "vector")]
     pub(super) floats: bool,
@@ -294,12 +294,12 @@ pub(super) struct Step {
     pub(super) bits: usize,
 }
 
-/// A step that takes a group of packed elements as one code. 8 elements are whole groups, and whole bytes on both sides.
+/// A step that takes a tuple of adjacent packed elements as one code. 8 elements are whole tuples, and whole bytes on both sides.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
-pub(super) struct PackedGroup {
+pub(super) struct PackedTuple {
     pub(super) step: Step,
-    /// Bits of a group in the source.
+    /// Bits of a tuple in the source.
     pub(super) bits: usize,
 }
 

@@ -113,7 +113,7 @@ fn reference(from: DType, to: DType, options: CastOptions) -> Plan {
         #[cfg(isa = "vector")]
         ready: None,
         #[cfg(isa = "vector")]
-        groups: None,
+        tuples: None,
         #[cfg(isa = "vector")]
         floats: false,
         #[cfg(isa = "vector")]

@@ -240,15 +240,15 @@ pub(super) fn plan<I: Ways>(_: I, plan: &mut Plan) {
     else {
         return;
     };
-    // (Without memory for groups, the steps cast.)
-    plan.groups = codec::ways::groups::<I>(route);
+    // (Without memory for tuples, the steps cast.)
+    plan.tuples = codec::ways::tuples::<I>(route);
     plan.ready = match steps {
         [step] if stage::is_plain(route) => Some(step),
         _ => None,
     };
     plan.steps = steps;
     plan.kernel = if plan.ready.is_some() { plain::<I> } else { shaped::<I> };
-    plan.few = if plan.groups.is_some() { shaped::<I> } else { stage::few };
+    plan.few = if plan.tuples.is_some() { shaped::<I> } else { stage::few };
     plan.stream_rows = Some(stream::rows::<I>);
     let [read, written] = [&route.src, &route.dst].map(|side| side.memory_bits() as usize * side.parts);
     plan.stream_from =
@@ -350,12 +350,12 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
     // SAFETY: as in `plain`.
     unsafe {
         let isa = I::assume();
-        match plan.groups {
-            Some(group) if n >= 8 => {
+        match plan.tuples {
+            Some(tuple) if n >= 8 => {
                 // (8 elements have as many bytes as one has bits.)
                 let (eights, left, [from, to]) = (n / 8, n % 8, codec_bits(&plan.route));
-                let groups = eights * (8 * from / group.bits);
-                long(isa, plan, &group.step, [group.bits, group.step.bits], src, dst, groups);
+                let tuples = eights * (8 * from / tuple.bits);
+                long(isa, plan, &tuple.step, [tuple.bits, tuple.step.bits], src, dst, tuples);
                 if left > 0 {
                     stage::few(plan, src.add(eights * from), dst.add(eights * to), left);
                 }

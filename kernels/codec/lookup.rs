@@ -13,7 +13,7 @@ use super::super::once::{self, Once};
 use super::super::simd::{self, Simd};
 use super::float::NearF32;
 use super::job::{Job, Table};
-use super::plane::{Fold, Plane, WordTable, bytes, groups, words};
+use super::plane::{Fold, Plane, WordTable, bytes, tuples, words};
 use super::source::{AsF32, AsF64, Input, Source, from_f32};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
@@ -194,31 +194,31 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
     })
 }
 
-/// The table of a route that is cast by [`PackedGroup`](crate::kernels::plan::PackedGroup)s, which are codes of `bits` bits. Those of 8 bits are
-/// looked up by [halves](Pairs).
-pub(in crate::kernels) fn group_table(route: &Route, bits: u32) -> Option<Table> {
-    let groups = groups(route);
+/// The table of a route that is cast by [`PackedTuple`](crate::kernels::plan::PackedTuple)s, which are codes of `bits` bits. Those of 8
+/// bits are looked up by [halves](Pairs).
+pub(in crate::kernels) fn tuple_table(route: &Route, bits: u32) -> Option<Table> {
+    let tuples = tuples(route);
     let plane = |half: &dyn Fn(usize) -> u32, codes: usize| {
         let elements = core::array::from_fn(|byte| half(byte % codes) as u8);
         Some(&once::keep(&[*Plane::of_bytes(&mut MaybeUninit::uninit(), &elements)])?[0])
     };
     let [from, to] = [route.from.bits(), route.to.bits()];
     if bits < 8 {
-        // Each group becomes a byte: that which a byte beginning with the group becomes first.
+        // Each tuple becomes a byte: that which a byte beginning with the tuple becomes first.
         let first = if route.src.packing == Packing::HighFirst { 8 - bits } else { 0 };
-        let bytes = plane(&|code| groups[code << first], 1 << bits)?;
+        let bytes = plane(&|code| tuples[code << first], 1 << bits)?;
         return Some(Table::of_planes([bytes; 2]));
     }
     if from < to {
         // Each half of a byte becomes a byte.
-        let bytes = plane(&|half| groups[half], 16)?;
+        let bytes = plane(&|half| tuples[half], 16)?;
         return Some(Table::of_planes([bytes; 2]));
     }
     // Each half becomes one half of a byte: the same one, if both sides begin at the same end.
     let bits = 4 / from * to;
     let (one, all) = ((1 << bits) - 1, 0xFF >> (8 - 2 * bits));
     let low = if route.src.packing == route.dst.packing { one } else { all & !one };
-    let planes = [plane(&|half| groups[half] & low, 16)?, plane(&|half| groups[half << 4] & all & !low, 16)?];
+    let planes = [plane(&|half| tuples[half] & low, 16)?, plane(&|half| tuples[half << 4] & all & !low, 16)?];
     Some(Table::of_planes(planes))
 }
 

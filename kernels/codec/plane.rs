@@ -336,7 +336,7 @@ fn elements(from: DType, to: DType, policy: &Policy) -> [u16; 256] {
 
 /// What each byte of packed codes of 4 bits or fewer becomes, if those become 4 bits or fewer: 2 to 32 bits, packed as elements are.
 #[inline(never)] // For the stack.
-pub(super) fn groups(route: &Route) -> [u32; 256] {
+pub(super) fn tuples(route: &Route) -> [u32; 256] {
     let one = elements(route.from, route.to, &route.policy);
     let [from, to] = [route.from.bits(), route.to.bits()];
     let [src_high, dst_high] = [&route.src, &route.dst].map(|layout| layout.packing == Packing::HighFirst);
@@ -349,7 +349,7 @@ pub(super) fn groups(route: &Route) -> [u32; 256] {
             u32::from(one[code])
                 << (at - at % unit + if dst_high { unit - to - at % unit } else { at % unit })
         };
-        (0..8 / from).fold(0, |group, i| group | element(i))
+        (0..8 / from).fold(0, |tuple, i| tuple | element(i))
     })
 }
 

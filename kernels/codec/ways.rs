@@ -46,7 +46,7 @@ use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
 use crate::kernels::layout::Apart;
 use crate::kernels::once;
-use crate::kernels::plan::{PackedGroup, Step, Steps, Subnormals};
+use crate::kernels::plan::{PackedTuple, Step, Steps, Subnormals};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::kernels::simd::{
     AtOnce, ByAddition, ByF16, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd,
@@ -96,7 +96,7 @@ fn as_integers<I: Ways>(from: DType, to: DType) -> Step {
 /// The step that casts several elements of 4 bits or fewer at a time, as one code, where they are packed on both sides. None if there is
 /// none, or no memory for it.
 #[inline(never)] // For the stack.
-pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<&'static PackedGroup> {
+pub(in crate::kernels) fn tuples<I: Ways>(route: &Route) -> Option<&'static PackedTuple> {
     if route.work != Work::Convert || route.parts != Parts::One {
         return None;
     }
@@ -111,8 +111,8 @@ pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<&'static Pack
         (1, 4) => (run::<I, Lookup<Nibble, 2, 8>>(), 2),
         _ => return None,
     };
-    let step = step_with(core, route, code / from * to, lookup::group_table(route, code)?);
-    once::keep(&[PackedGroup { step, bits: code as usize }])?.first()
+    let step = step_with(core, route, code / from * to, lookup::tuple_table(route, code)?);
+    once::keep(&[PackedTuple { step, bits: code as usize }])?.first()
 }
 
 /// The codec from native complex elements to another float of 16 bits or more, by their real parts, to nearest even.
@@ -243,7 +243,7 @@ const _: () = {
 /// Is there a codec that packs elements itself?
 fn writes_packed<I: Ways>(route: &Route) -> bool {
     if route.from.bits() < 8 {
-        // (The others are cast in groups, unless there are few.)
+        // (The others are cast in tuples, unless there are few.)
         return route.src.is_packed() && (route.from.bits() == 6 || route.to.bits() == 6);
     }
     match (route.from.kind(), route.to.kind()) {
