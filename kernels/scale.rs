@@ -7,7 +7,7 @@ use super::codec::job::Job;
 use super::layout::Apart;
 use super::memory::Plain;
 
-/// The fewest elements that may share a number.
+/// The fewest elements that may share a scale.
 pub(crate) const LEAST_GROUP: usize = 16;
 
 /// What elements are multiplied with or divided by. An array has one number for each group of elements, or for each element.

@@ -20,10 +20,10 @@ use crate::formats::route::{Route, route};
 pub(crate) use super::codec::scaled::UNDIVIDED;
 pub(crate) use super::scale::{By, Factor, How, LEAST_GROUP, Others, Place, Table16, Table128};
 
-/// Arrays of factors must reach to a multiple of this many elements: whole blocks on every instruction set.
+/// Arrays of scales, and of what belongs to them, must reach to a multiple of this many elements: whole blocks on every instruction set.
 pub(crate) const BLOCK: usize = 64;
 
-/// How many elements share a factor.
+/// How many elements share a scale.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Per {
     Element,
@@ -34,8 +34,8 @@ pub(crate) enum Per {
 }
 
 impl Per {
-    /// How many factors there must be for `n` elements.
-    pub(crate) fn factors(self, n: usize) -> usize {
+    /// How many numbers an array must have for `n` elements.
+    pub(crate) fn numbers(self, n: usize) -> usize {
         let whole = n.next_multiple_of(BLOCK);
         match self {
             Self::Element => whole,
@@ -67,9 +67,9 @@ impl Per {
     }
 }
 
-/// [`Scale`] in safe terms. What is not used is empty.
+/// The arrays of a [`Scale`] as slices. What is not used is empty.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Factors<'a> {
+pub(crate) struct ScaleArrays<'a> {
     pub(crate) per: Per,
     pub(crate) how: How,
     pub(crate) others: Others,
@@ -88,7 +88,7 @@ pub(crate) struct Factors<'a> {
     pub(crate) next: isize,
 }
 
-impl Factors<'_> {
+impl ScaleArrays<'_> {
     /// None.
     pub(crate) const NONE: Self = Self {
         per: Per::All,
@@ -106,7 +106,7 @@ impl Factors<'_> {
     };
 }
 
-/// Rows that have the same factors: how many, and how many bytes from one to the next on either side.
+/// Rows that have the same scales: how many, and how many bytes from one to the next on either side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows {
     pub(crate) count: usize,
@@ -126,7 +126,7 @@ pub(crate) struct ScaledKernel {
     by: Option<By>,
     /// It divides (and needs inverses, unless it is told [`How::Over`]).
     divides: bool,
-    /// It looks up the products of all codes with the scale of a group, so it takes no factor for each element.
+    /// It looks up the products of all codes with the scale of a group, so it takes no scale for each element.
     is_by_products: bool,
     /// It divides bfloat16s, exponents and mantissas apart: a table has the quotients of all mantissas, and `deltas` have an exponent for
     /// each scale. One table is for all scales if those are powers of two.
@@ -189,7 +189,7 @@ impl ScaledKernel {
         codes: &[u8],
         words: &mut [u8],
         tables: &mut [Table128],
-        factors: &Factors<'_>,
+        arrays: &ScaleArrays<'_>,
     ) {
         struct Each<'a>(&'a [u8], &'a mut [Table128]);
 
@@ -208,7 +208,7 @@ impl ScaledKernel {
         }
 
         let one = Rows { count: 1, src: 0, dst: 0 };
-        self.run(codes, (&mut *words).into(), 128 * tables.len(), &one, factors, false);
+        self.run(codes, (&mut *words).into(), 128 * tables.len(), &one, arrays, false);
         let ran = on!(self.isa, isa => isa.run(Each(words, tables)));
         debug_assert!(ran.is_some());
     }
@@ -219,10 +219,10 @@ impl ScaledKernel {
         codes: &[u8],
         words: &mut [u8],
         tables: &mut [Table16],
-        factors: &Factors<'_>,
+        arrays: &ScaleArrays<'_>,
     ) {
         let one = Rows { count: 1, src: 0, dst: 0 };
-        self.run(codes, (&mut *words).into(), 16 * tables.len(), &one, factors, false);
+        self.run(codes, (&mut *words).into(), 16 * tables.len(), &one, arrays, false);
         for (words, Table16([low, high])) in words.as_chunks::<32>().0.iter().zip(tables) {
             for i in 0..16 {
                 (low[i], high[i]) = (words[2 * i], words[2 * i + 1]);
@@ -231,7 +231,7 @@ impl ScaledKernel {
     }
 
     /// The same for those of [`By::Code`].
-    pub(crate) fn fill_coded(&self, codes: &[u8], tables: &mut [Table16], factors: &Factors<'_>) {
+    pub(crate) fn fill_coded(&self, codes: &[u8], tables: &mut [Table16], arrays: &ScaleArrays<'_>) {
         struct Each<'a>(&'a mut [Table16]);
 
         impl<I: Simd<Narrowing: ScaledNarrowing<I>>> Task<I> for Each<'_> {
@@ -245,7 +245,7 @@ impl ScaledKernel {
 
         let one = Rows { count: 1, src: 0, dst: 0 };
         let n = 16 * tables.len();
-        self.run(codes, Destination::from(&mut *tables).bytes(), n, &one, factors, false);
+        self.run(codes, Destination::from(&mut *tables).bytes(), n, &one, arrays, false);
         let ran = on!(self.isa, isa => isa.run(Each(tables)));
         debug_assert!(ran.is_some());
     }
@@ -310,7 +310,7 @@ impl ScaledKernel {
         mut dst: Destination<'_, u8>,
         n: usize,
         rows: &Rows,
-        factors: &Factors<'_>,
+        arrays: &ScaleArrays<'_>,
         streams: bool,
     ) {
         let [from, to] = self.bits;
@@ -324,44 +324,44 @@ impl ScaledKernel {
             assert!(array.len() >= needed || array.is_empty() && !is_used);
             if array.is_empty() { core::ptr::null() } else { array.as_ptr() }
         }
-        let needed = factors.per.factors(n);
+        let needed = arrays.per.numbers(n);
         let numbers = |numbers: &[f32], is_used: bool| array(numbers, needed, is_used);
-        assert!(self.by.is_none_or(|by| factors.per.is_by(by)));
-        assert!(!self.is_by_products || factors.per != Per::Element);
+        assert!(self.by.is_none_or(|by| arrays.per.is_by(by)));
+        assert!(!self.is_by_products || arrays.per != Per::Element);
         let [is_by_exponent, is_by_sixteen, is_by_code] =
             [By::Exponent, By::Sixteen, By::Code].map(|by| self.by == Some(by));
         let adds = is_by_exponent || self.is_by_mantissas;
-        let has_one = is_by_exponent || self.is_by_mantissas && factors.tables.len() == 1;
+        let has_one = is_by_exponent || self.is_by_mantissas && arrays.tables.len() == 1;
         let looks_up = self.by == Some(By::Scale) || adds;
-        assert!(!self.is_by_mantissas || factors.per.is_by(if has_one { By::Exponent } else { By::Scale }));
+        assert!(!self.is_by_mantissas || arrays.per.is_by(if has_one { By::Exponent } else { By::Scale }));
         let scale = Scale {
-            scales: numbers(factors.scales, self.by.is_none() && !self.is_by_mantissas),
-            inverses: numbers(factors.inverses, self.divides && factors.how != How::Over),
-            zeros: numbers(factors.zeros, false),
-            tensor: factors.tensor,
-            tables: array(factors.tables, if has_one { 1 } else { needed }, looks_up),
-            tables_shift: if has_one { Scale::ALL } else { factors.per.shift() },
-            deltas: array(factors.deltas, needed, adds),
+            scales: numbers(arrays.scales, self.by.is_none() && !self.is_by_mantissas),
+            inverses: numbers(arrays.inverses, self.divides && arrays.how != How::Over),
+            zeros: numbers(arrays.zeros, false),
+            tensor: arrays.tensor,
+            tables: array(arrays.tables, if has_one { 1 } else { needed }, looks_up),
+            tables_shift: if has_one { Scale::ALL } else { arrays.per.shift() },
+            deltas: array(arrays.deltas, needed, adds),
             sixteens: array(
-                factors.sixteens,
+                arrays.sixteens,
                 if is_by_code { 256 } else { needed },
                 is_by_sixteen || is_by_code,
             ),
-            places: array(factors.places, needed, is_by_code),
-            shift: factors.per.shift(),
-            is_alone: factors.zeros.is_empty()
-                && factors.tensor == Factor::NONE
-                && factors.how == How::Near
-                && (self.is_by_products || !factors.others.loses_sign),
+            places: array(arrays.places, needed, is_by_code),
+            shift: arrays.per.shift(),
+            is_alone: arrays.zeros.is_empty()
+                && arrays.tensor == Factor::NONE
+                && arrays.how == How::Near
+                && (self.is_by_products || !arrays.others.loses_sign),
             at: 0,
-            how: factors.how,
-            others: factors.others,
+            how: arrays.how,
+            others: arrays.others,
             apart: Apart { rows: rows.count, src: rows.src as isize, dst: rows.dst as isize },
-            next: factors.next,
+            next: arrays.next,
         };
         let (src, dst) = (src.as_ptr(), dst.reborrow().as_mut_ptr());
         let _environment = Environment::new(Rounding::NearestEven);
-        // SAFETY: both buffers have the rows, the arrays a factor for every element of whole blocks, as was just asserted;
+        // SAFETY: both buffers have the rows, the arrays a number for every element of whole blocks, as was just asserted;
         // none of the destination is in the source, because it is borrowed for itself. The instruction set is available: it is
         // `Present`.
         unsafe {
@@ -478,10 +478,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn factors_reach_to_whole_blocks() {
-        assert_eq!(Per::Element.factors(1), BLOCK);
-        assert_eq!(Per::Group(16).factors(65), 8);
-        assert_eq!(Per::Group(128).factors(65), 1);
-        assert_eq!(Per::All.factors(1 << 20), 1);
+    fn numbers_reach_to_whole_blocks() {
+        assert_eq!(Per::Element.numbers(1), BLOCK);
+        assert_eq!(Per::Group(16).numbers(65), 8);
+        assert_eq!(Per::Group(128).numbers(65), 1);
+        assert_eq!(Per::All.numbers(1 << 20), 1);
     }
 }

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use core::ops::Range;
 
 use super::shape::Grid;
-use crate::kernels::scaled::{BLOCK, Factors, LEAST_GROUP, Per, Place, Table16};
+use crate::kernels::scaled::{BLOCK, LEAST_GROUP, Per, Place, ScaleArrays, Table16};
 use crate::kernels::scales::WRONG;
 
 /// The codes of a scale.
@@ -85,8 +85,8 @@ impl Coded {
     }
 
     /// What the kernel needs of scales from the one with index `known` on, whose places were found.
-    pub(super) fn factors<'a>(&'a self, grid: &Grid, places: &'a [Place], known: usize) -> Factors<'a> {
+    pub(super) fn arrays<'a>(&'a self, grid: &Grid, places: &'a [Place], known: usize) -> ScaleArrays<'a> {
         let places = &places[known * repeats(grid)..];
-        Factors { per: Per::Group(LEAST_GROUP), sixteens: &self.tables[..], places, ..Factors::NONE }
+        ScaleArrays { per: Per::Group(LEAST_GROUP), sixteens: &self.tables[..], places, ..ScaleArrays::NONE }
     }
 }

@@ -6,7 +6,7 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{Factors, How, Others, Per, Rows, ScaledKernel, Table128};
+use crate::kernels::scaled::{How, Others, Per, Rows, ScaleArrays, ScaledKernel, Table128};
 use crate::scaled::codes::{self, Elements};
 use crate::scaled::rule::{Quantize, Steps};
 use crate::scaled::scaling::ScaleRule;
@@ -176,17 +176,17 @@ impl ByMantissas {
     }
 
     /// Makes the tables of some scales, and finds the largest exponent of the quotients of each.
-    pub(super) fn fill(&self, factors: &Factors<'_>, tables: &mut [Table128], exponents: &mut [u32]) {
+    pub(super) fn fill(&self, arrays: &ScaleArrays<'_>, tables: &mut [Table128], exponents: &mut [u32]) {
         const TOGETHER: usize = MANTISSAS.len();
         let mut quotients = [0; 4 * 128 * TOGETHER];
         let rows = Rows { count: 1, src: 0, dst: 0 };
         let each = tables.chunks_mut(TOGETHER).zip(exponents.chunks_mut(TOGETHER)).enumerate();
         for (i, (tables, exponents)) in each {
-            let [scales, inverses] = [factors.scales, factors.inverses].map(|all| &all[TOGETHER * i..]);
-            let factors = Factors { per: Per::Group(128), scales, inverses, ..*factors };
+            let [scales, inverses] = [arrays.scales, arrays.inverses].map(|all| &all[TOGETHER * i..]);
+            let arrays = ScaleArrays { per: Per::Group(128), scales, inverses, ..*arrays };
             let n = 128 * tables.len();
             let mantissas = MANTISSAS.as_flattened().as_flattened();
-            self.maker.run(mantissas, (&mut quotients[..4 * n]).into(), n, &rows, &factors, false);
+            self.maker.run(mantissas, (&mut quotients[..4 * n]).into(), n, &rows, &arrays, false);
             self.kernel.split(&quotients, tables, exponents);
         }
     }

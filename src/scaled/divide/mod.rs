@@ -30,7 +30,7 @@ use crate::kernels::magnitudes;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::scaled::{
-    BLOCK, Factor, Factors, How, LEAST_GROUP, Per, Place, Rows, Table128, UNDIVIDED,
+    BLOCK, Factor, How, LEAST_GROUP, Per, Place, Rows, ScaleArrays, Table128, UNDIVIDED,
 };
 use crate::kernels::scales::TIES;
 use decided::ByMantissas;
@@ -106,7 +106,7 @@ struct Division {
     flags: u8,
     /// By the kernel of [`Divide::by_mantissas`].
     by_mantissas: bool,
-    /// As in [`Factors`]: how far ahead to prefetch.
+    /// As in [`ScaleArrays`]: how far ahead to prefetch.
     next: isize,
 }
 
@@ -415,45 +415,45 @@ impl<'a> Divide<'a> {
     ) -> Result<(), Error> {
         let job = self.job;
         let Buffers { scales, inverses, zeros, each, tables, begins, places, quotients, .. } = buffers;
-        let mut arrays =
+        let mut numbers =
             [&scales[known..], &inverses[known..], if zeros.is_empty() { &[] } else { &zeros[known..] }];
         let block = job.grid.block();
         let sizes = [Some(segment.n * self.width), job.write.whole(segment.n)];
         let (joined, calls) = segment.calls(rows, sizes);
         if segment.per == Per::Element && (block > 1 || joined > 1) {
             let each = once(each, || array(NO_NUMBERS))?;
-            expand(&mut arrays, &mut each[..], segment.groups, segment.n, block, joined);
+            expand(&mut numbers, &mut each[..], segment.groups, segment.n, block, joined);
         }
-        let factors = Factors {
+        let arrays = ScaleArrays {
             per: segment.per,
             how,
             others: self.decided.others,
             tensor: self.factor,
-            scales: arrays[0],
-            inverses: arrays[1],
-            zeros: arrays[2],
+            scales: numbers[0],
+            inverses: numbers[1],
+            zeros: numbers[2],
             next,
-            ..Factors::NONE
+            ..ScaleArrays::NONE
         };
         let at = job.write.at(segment.first) - job.write.at(base);
         let src = &self.bytes[(segment.first - self.first) * self.width..];
-        let (mut kernel, mut then, mut factors) = (&self.decided.kernel, &self.decided.then, factors);
+        let (mut kernel, mut then, mut arrays) = (&self.decided.kernel, &self.decided.then, arrays);
         if let (Some(coded), Some(by_thresholds)) = (self.coded(), &self.decided.by_thresholds) {
             let others = self.decided.others;
-            factors = Factors { others, next, ..coded.factors(job.grid, places, known) };
+            arrays = ScaleArrays { others, next, ..coded.arrays(job.grid, places, known) };
             (kernel, then) = (by_thresholds, &None);
         } else if let Some(apart) = self.by_mantissas().filter(|_| by_mantissas) {
             let tables = if apart.are_powers { slice::from_ref(&UNDIVIDED) } else { &tables[known..] };
             let how = if apart.are_powers { How::Near } else { How::Odd };
             let (per, others, deltas) = (segment.per, self.decided.others, &begins[known..]);
-            factors = Factors { per, how, others, tables, deltas, next, ..Factors::NONE };
+            arrays = ScaleArrays { per, how, others, tables, deltas, next, ..ScaleArrays::NONE };
             (kernel, then) = (&apart.kernel, &None);
         }
         for Call { first, rows: some, n } in calls {
             let (src, at) = (&src[first * rows.src..], at + first * rows.dst);
             let Some(then) = then else {
                 let here = dst.part(at..at + (some.count - 1) * some.dst + job.write.size(n));
-                kernel.run(src, here, n, &some, &factors, false);
+                kernel.run(src, here, n, &some, &arrays, false);
                 continue;
             };
             let quotients = once(quotients, || array(0))?;
@@ -465,8 +465,8 @@ impl<'a> Divide<'a> {
                     // (A segment with a scale for each element is short enough to have one part.)
                     per => (per, 0),
                 };
-                let [scales, inverses, zeros] = arrays.map(|all| all.get(skipped..).unwrap_or(&[]));
-                let factors = Factors { per, scales, inverses, zeros, ..factors };
+                let [scales, inverses, zeros] = numbers.map(|all| all.get(skipped..).unwrap_or(&[]));
+                let arrays = ScaleArrays { per, scales, inverses, zeros, ..arrays };
                 let (from, to) = (start * self.width, at + job.write.size(start));
                 let (row, size) = (4 * n, job.write.size(n));
                 let most = TOGETHER / n;
@@ -474,7 +474,7 @@ impl<'a> Divide<'a> {
                     let rows = Rows { count: most.min(some.count - first), dst: row, ..some };
                     let quotients = &mut quotients[..row * rows.count];
                     let src = &src[from + first * rows.src..];
-                    kernel.run(src, (&mut *quotients).into(), n, &rows, &factors, false);
+                    kernel.run(src, (&mut *quotients).into(), n, &rows, &arrays, false);
                     if job.quantize.to == DType::BF16 {
                         clear_payloads(quotients);
                     }

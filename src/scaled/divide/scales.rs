@@ -5,7 +5,7 @@ use super::decided::ByMantissas;
 use super::{Buffers, Divide, Division};
 use crate::formats::dtype::DType;
 use crate::kernels::memory::bytes_of;
-use crate::kernels::scaled::{Factor, Factors, How, LEAST_GROUP, Rows};
+use crate::kernels::scaled::{Factor, How, LEAST_GROUP, Rows, ScaleArrays};
 use crate::kernels::scales::{self, Bounds, Near, Operation, TIES, WRONG};
 use crate::scaled::numbers::{LEAST, MOST, magnitude};
 use crate::scaled::rule::{Quantize, Steps};
@@ -78,15 +78,15 @@ impl Divide<'_> {
         if let Some(kernel) =
             self.decided.scales.filter(|_| (LEAST..MOST).contains(&magnitude(self.divisor as f32)))
         {
-            let factors = Factors {
+            let arrays = ScaleArrays {
                 how: How::Odd,
                 tensor: self.factor,
                 scales: &[quantize.max_value() as f32 * self.g],
                 inverses: &[1.0 / self.divisor as f32],
-                ..Factors::NONE
+                ..ScaleArrays::NONE
             };
             let one = Rows { count: 1, src: 0, dst: 0 };
-            kernel.run(bytes_of(amax), bytes.into(), groups, &one, &factors, false);
+            kernel.run(bytes_of(amax), bytes.into(), groups, &one, &arrays, false);
         } else if quantize.scale == DType::F32 {
             // The divisor is exact as a float32, unless a factor took it out of float32's range.
             let divisor = self.divisor as f32;
@@ -372,15 +372,15 @@ impl Divide<'_> {
         }
         let division = self.numbers(codes, groups, is_found, buffers);
         let Buffers { scales, inverses, flags, tables, begins, .. } = buffers;
-        let factors = Factors {
+        let arrays = ScaleArrays {
             how: division.how,
             others: self.decided.others,
             tensor: self.factor,
             scales,
             inverses,
-            ..Factors::NONE
+            ..ScaleArrays::NONE
         };
-        apart.fill(&factors, &mut tables[..groups], &mut begins[..groups]);
+        apart.fill(&arrays, &mut tables[..groups], &mut begins[..groups]);
         let mut by_mantissas = true;
         for (begin, flags) in begins.iter_mut().zip(&flags[..groups]) {
             // (What the reference casts again may become anything.)

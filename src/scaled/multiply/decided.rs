@@ -7,7 +7,7 @@ use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::present::Present;
 use crate::kernels::scaled::{
-    self, By, Factor, Factors, How, LEAST_GROUP, Others, Per, ScaledKernel, Table128,
+    self, By, Factor, How, LEAST_GROUP, Others, Per, ScaleArrays, ScaledKernel, Table128,
 };
 use crate::kernels::scales::{self, Ties};
 use crate::scaled::codes::{Elements, cast};
@@ -172,10 +172,10 @@ impl Tabling {
         let how = if ties == MayTie::Never { How::Near } else { How::Odd };
         let per = Per::Group(LEAST_GROUP);
         let others = Others { loses_sign, ..Others::NONE };
-        let factors = Factors { per, how, others, tensor: after, scales: &[1.0; 8], ..Factors::NONE };
+        let arrays = ScaleArrays { per, how, others, tensor: after, scales: &[1.0; 8], ..ScaleArrays::NONE };
         let (mut codes, mut words, mut table) = ([0; 128], [0; 256], [Table128::ZEROS]);
         all_codes(from, options, 128, &mut codes)?;
-        kernel.fill(&codes, &mut words, &mut table, &factors);
+        kernel.fill(&codes, &mut words, &mut table, &arrays);
         let [table] = table;
         Some(Self { kernel: tabled, maker: *kernel, by: By::Exponent, table, any_scale: true })
     }

@@ -26,7 +26,7 @@ use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
 use crate::kernels::scaled::{
-    BLOCK, By, Factors, How, Others, Per, Place, Rows, ScaledKernel, Table16, Table128,
+    BLOCK, By, How, Others, Per, Place, Rows, ScaleArrays, ScaledKernel, Table16, Table128,
 };
 use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 pub(super) use decided::{Decided, product_bits};
@@ -221,7 +221,7 @@ impl<'a> Multiply<'a> {
         let ties = if has_ties { (0..segment.groups).filter(|&i| of(i, TIES, buffers)).count() } else { 0 };
         // If groups with ties are few, they alone are cast again; else the whole segment is cast the slower way at once.
         let is_apart = matches!(segment.per, Per::Group(_)) && 8 * ties <= segment.groups;
-        self.by_factors(segment, known, !is_apart && ties > 0, rows, base, dst, buffers)?;
+        self.by_scales(segment, known, !is_apart && ties > 0, rows, base, dst, buffers)?;
         let again = if is_apart && ties > 0 { WRONG | TIES } else { WRONG };
         if flags & again == 0 {
             return Ok(());
@@ -236,7 +236,7 @@ impl<'a> Multiply<'a> {
             } else if of(group, again, buffers) {
                 let (first, n, scale) = (elements.start, elements.len(), segment.scale + group);
                 let segment = Segment { first, n, scale, groups: 1, per: Per::All };
-                self.by_factors(&segment, known + group, true, rows, base, dst, buffers)?;
+                self.by_scales(&segment, known + group, true, rows, base, dst, buffers)?;
             }
         }
         Ok(())
@@ -244,7 +244,7 @@ impl<'a> Multiply<'a> {
 
     /// Casts a segment by the kernel, whose scales are those from `known` on in the buffers. `has_ties` asks for one rounding.
     #[expect(clippy::too_many_arguments, reason = "as above")]
-    fn by_factors(
+    fn by_scales(
         &self,
         segment: &Segment,
         known: usize,
@@ -264,35 +264,35 @@ impl<'a> Multiply<'a> {
         if let Some(Tabling { kernel, by, table, .. }) = self.tabling()
             && (*by == By::Code || segment.per.is_by(*by))
         {
-            let none = Factors { per: segment.per, ..Factors::NONE };
-            let one = Factors { tables: slice::from_ref(table), ..none };
-            let factors = match by {
-                By::Scale => Factors { tables: &tables[known..], ..none },
-                By::Exponent => Factors { deltas: &deltas[known..], ..one },
-                By::Sixteen => Factors { sixteens: &sixteens[known..], ..none },
-                By::Code => self.coded.as_ref().map_or(none, |coded| coded.factors(job.grid, places, known)),
+            let none = ScaleArrays { per: segment.per, ..ScaleArrays::NONE };
+            let one = ScaleArrays { tables: slice::from_ref(table), ..none };
+            let arrays = match by {
+                By::Scale => ScaleArrays { tables: &tables[known..], ..none },
+                By::Exponent => ScaleArrays { deltas: &deltas[known..], ..one },
+                By::Sixteen => ScaleArrays { sixteens: &sixteens[known..], ..none },
+                By::Code => self.coded.as_ref().map_or(none, |coded| coded.arrays(job.grid, places, known)),
             };
-            kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
+            kernel.run(&job.bytes[start..], here, segment.n, rows, &arrays, self.streams);
             return Ok(());
         }
         let is_odd = has_ties || self.ties == MayTie::Always;
         let is_affine = job.given.zero_points.is_some();
-        let mut arrays = [&scales[known..], if is_affine { &zeros[known..] } else { &[] }];
+        let mut numbers = [&scales[known..], if is_affine { &zeros[known..] } else { &[] }];
         let sizes = [job.read.whole(segment.n), Some(segment.n * self.decided.size)];
         let (joined, calls) = segment.calls(rows, sizes);
         let block = job.grid.block();
         if segment.per == Per::Element && (block > 1 || joined > 1) {
             let each = once(each, || array(NO_NUMBERS))?;
-            expand(&mut arrays, &mut each[..], segment.groups, segment.n, block, joined);
+            expand(&mut numbers, &mut each[..], segment.groups, segment.n, block, joined);
         }
-        let factors = Factors {
+        let arrays = ScaleArrays {
             per: segment.per,
             how: if is_odd { How::Odd } else { How::Near },
             tensor: self.decided.tensor.after,
-            scales: arrays[0],
-            zeros: arrays[1],
+            scales: numbers[0],
+            zeros: numbers[1],
             others: Others { loses_sign: job.dequantize.loses_sign, ..Others::NONE },
-            ..Factors::NONE
+            ..ScaleArrays::NONE
         };
         let of_groups = self.decided.products.as_ref().filter(|_| segment.per != Per::Element);
         let kernel = of_groups.unwrap_or(kernel);
@@ -300,7 +300,7 @@ impl<'a> Multiply<'a> {
             let src = &job.bytes[start + first * rows.src..];
             let at = first * rows.dst;
             let here = here.part(at..at + (some.count - 1) * some.dst + n * self.decided.size);
-            kernel.run(src, here, n, &some, &factors, self.streams);
+            kernel.run(src, here, n, &some, &arrays, self.streams);
         }
         Ok(())
     }

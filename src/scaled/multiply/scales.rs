@@ -4,7 +4,7 @@ use super::decided::{INF, LEAST_OF_TWO, MOST_OF_TWO, MayTie, Tabling, all_codes}
 use super::{Buffers, MADE, Multiply};
 use crate::cast::Caster;
 use crate::formats::isa::Isa;
-use crate::kernels::scaled::{BLOCK, By, Factor, Factors, How, Others, Per, Table16};
+use crate::kernels::scaled::{BLOCK, By, Factor, How, Others, Per, ScaleArrays, Table16};
 use crate::kernels::scales::{self, Bounds, TIES};
 use crate::scaled::coded::{ALL, Coded, EVERY, is_for};
 use crate::scaled::error::Error;
@@ -28,7 +28,7 @@ impl Multiply<'_> {
             let codes = given.scales.native(given.bytes, scale..scale + n, codes);
             return Ok(Some(coded.find(self.job.grid, codes, places, flags)));
         }
-        let Some(mut flags) = self.factors(scale, n, buffers) else { return Ok(None) };
+        let Some(mut flags) = self.decoded(scale, n, buffers) else { return Ok(None) };
         let decided = self.decided;
         let Buffers { scales, flags: all, deltas, tables, sixteens, made, .. } = buffers;
         let Some(Tabling { by, maker, any_scale, .. }) = self.tabling() else { return Ok(Some(flags)) };
@@ -55,16 +55,20 @@ impl Multiply<'_> {
         }
         let is_odd = self.ties == MayTie::Always || flags & TIES != 0;
         let how = if is_odd { How::Odd } else { How::Near };
-        let factors =
-            Factors { per: Per::Group(each.into()), how, tensor: decided.tensor.after, ..Factors::NONE };
+        let arrays = ScaleArrays {
+            per: Per::Group(each.into()),
+            how,
+            tensor: decided.tensor.after,
+            ..ScaleArrays::NONE
+        };
         if *by == By::Sixteen {
             const TOGETHER: usize = MADE * 128 / 16;
             for (tables, scales) in sixteens[..n].chunks_mut(TOGETHER).zip(scales.chunks(TOGETHER)) {
-                maker.fill_sixteens(codes, words, tables, &Factors { scales, ..factors });
+                maker.fill_sixteens(codes, words, tables, &ScaleArrays { scales, ..arrays });
             }
         } else {
             for (tables, scales) in tables[..n].chunks_mut(MADE).zip(scales.chunks(MADE)) {
-                maker.fill(codes, words, tables, &Factors { scales, ..factors });
+                maker.fill(codes, words, tables, &ScaleArrays { scales, ..arrays });
             }
         }
         Ok(Some(flags))
@@ -88,20 +92,20 @@ impl Multiply<'_> {
         let mut codes = [0; ALL * 16 / 2];
         all_codes(self.job.dequantize.from, &self.job.read.options(), 16, &mut codes)?;
         let mut tables = array(Table16::ZEROS).ok()?;
-        let factors = Factors {
+        let arrays = ScaleArrays {
             per: Per::Group(16),
             how: if self.ties == MayTie::Never { How::Near } else { How::Odd },
             tensor: self.decided.tensor.after,
             scales: &scales[right.start.min(ALL)..],
             others: Others { loses_sign: self.job.dequantize.loses_sign, ..Others::NONE },
-            ..Factors::NONE
+            ..ScaleArrays::NONE
         };
-        maker.fill_coded(&codes, &mut tables[right.clone()], &factors);
+        maker.fill_coded(&codes, &mut tables[right.clone()], &arrays);
         Coded::new(tables, right)
     }
 
     /// Decodes `n` scales from `scale` on to float32, with the factor of the tensor and the zero points, and flags them.
-    fn factors(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Option<u8> {
+    fn decoded(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Option<u8> {
         self.kernel?;
         let given = &self.job.given;
         let bytes = given.scales.native(given.bytes, scale..scale + n, &mut buffers.codes);
