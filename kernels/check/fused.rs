@@ -46,7 +46,7 @@ fn by_registers<I: Simd>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
 }
 
 /// A cast of native codes that checks its results.
-trait Proof<I: Simd> {
+trait CheckedCast<I: Simd> {
     /// Registers of a block of the source, twice those of the destination.
     const REGISTERS: usize;
 
@@ -60,7 +60,7 @@ trait Proof<I: Simd> {
 /// With the integer scan.
 struct I64ToI32<I: Simd>(IntegerScan<I, Wide64>);
 
-impl<I: Simd> Proof<I> for I64ToI32<I> {
+impl<I: Simd> CheckedCast<I> for I64ToI32<I> {
     const REGISTERS: usize = 8;
 
     #[inline(always)]
@@ -120,7 +120,7 @@ struct F64ToI32<I: Simd, const COUNTS: bool> {
     fractions: Unlike<I, Wide64>,
 }
 
-impl<I: Simd, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
+impl<I: Simd, const COUNTS: bool> CheckedCast<I> for F64ToI32<I, COUNTS> {
     const REGISTERS: usize = 8;
 
     #[inline(always)]
@@ -194,7 +194,7 @@ struct ToFloat<I: Simd, N: RoundTrip<I>, const COUNTS: bool> {
     rounded: Unlike<I, N::Wide>,
 }
 
-impl<I: Simd, N: RoundTrip<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COUNTS> {
+impl<I: Simd, N: RoundTrip<I>, const COUNTS: bool> CheckedCast<I> for ToFloat<I, N, COUNTS> {
     const REGISTERS: usize = N::Wide::BYTES;
 
     #[inline(always)]
@@ -224,25 +224,30 @@ impl<I: Simd, N: RoundTrip<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, CO
 }
 
 /// Runs such a cast on all blocks that both buffers have.
-fn blocks<I: Simd, P: Proof<I>>(plan: &Planned, fit: &Fit, src: &[u8], dst: Destination<'_, u8>) -> Found {
+fn blocks<I: Simd, P: CheckedCast<I>>(
+    plan: &Planned,
+    fit: &Fit,
+    src: &[u8],
+    dst: Destination<'_, u8>,
+) -> Found {
     struct Blocks<'a, P>(&'a Fit, &'a [u8], Destination<'a, u8>, PhantomData<P>);
 
-    impl<I: Simd, P: Proof<I>> Task<I> for Blocks<'_, P> {
+    impl<I: Simd, P: CheckedCast<I>> Task<I> for Blocks<'_, P> {
         type Output = Found;
 
         #[inline(always)]
         fn call(self, isa: I) -> Found {
             let Self(fit, mut src, mut dst, _) = self;
-            let (mut proof, mut n) = (P::new(isa, fit), 0);
+            let (mut checked, mut n) = (P::new(isa, fit), 0);
             while let Some((mut from, rest)) = src.split_at_checked(P::REGISTERS * I::BYTES)
                 && let Some(mut to) = dst.take_all(P::REGISTERS / 2 * I::BYTES)
             {
                 while let (Some(a), Some(b)) = (isa.load_next(&mut from), isa.load_next(&mut from)) {
-                    isa.store_next(&mut to, proof.cast(isa, [a, b]));
+                    isa.store_next(&mut to, checked.cast(isa, [a, b]));
                 }
                 (src, n) = (rest, n + I::BYTES);
             }
-            proof.found(isa, fit, n)
+            checked.found(isa, fit, n)
         }
     }
 
