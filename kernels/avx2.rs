@@ -707,7 +707,7 @@ impl Saturates for Avx2 {
 
 impl Simd for Avx2 {
     type Token = Self;
-    type Turned = Self;
+    type Dynamic = Self;
     type Strided = Self;
     const ISA: Isa = Isa::Avx2;
     type Narrowing = ByF16;

@@ -193,7 +193,7 @@ pub(crate) struct Zmm<const TO_FLOAT: i32 = NEAREST, const TO_INTEGER: i32 = CUT
 );
 
 /// The operations that round as the control register says.
-pub(crate) type Turned = Zmm<REGISTER, REGISTER, REGISTER>;
+pub(crate) type Dynamic = Zmm<REGISTER, REGISTER, REGISTER>;
 
 /// The instruction of AVX512_BF16, which flushes subnormals to 0. (The token does not have this feature: `Bf16` proves that the CPU has it.)
 #[inline]
@@ -805,7 +805,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Saturates
 
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
     type Token = Avx512;
-    type Turned = Turned;
+    type Dynamic = Dynamic;
     // (With AVX-512 the compiler uses scatters, which are slower than single stores.)
     type Strided = Avx2;
     const ISA: Isa = Isa::Avx512;

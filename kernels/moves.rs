@@ -268,7 +268,7 @@ impl<const W: usize> Places<W> {
 #[cfg(isa = "vector")]
 impl<const W: usize> Places<W> {
     #[inline(always)]
-    fn turned(self) -> Self {
+    fn transposed(self) -> Self {
         Self { a: self.b, b: self.a, ..self }
     }
 
@@ -615,7 +615,7 @@ impl<I: Simd> Inner<ByRegisters<I>> for Blocks {
         for i in 0..a.extent {
             let done = if i < whole_a { whole_b } else { 0 };
             if done < b.extent {
-                places.turned().row(i).after(done).copy_steps(b.from, W as isize);
+                places.transposed().row(i).after(done).copy_steps(b.from, W as isize);
             }
         }
     }
@@ -627,7 +627,7 @@ impl<I: Simd> Inner<ByRegisters<I>> for Blocks {
 fn interleave<const W: usize, const K: usize>(places: Places<W>) {
     let (width, all) = (W as isize, (K * W) as isize);
     let Places { a, b, .. } = places;
-    places.turned().copy_along(Move { extent: K, to: width, ..b }, Move { from: width, to: all, ..a });
+    places.transposed().copy_along(Move { extent: K, to: width, ..b }, Move { from: width, to: all, ..a });
 }
 
 /// Deinterleaves into `K` rows.

@@ -569,7 +569,7 @@ impl Saturates for Neon {
 
 impl Simd for Neon {
     type Token = Self;
-    type Turned = Self;
+    type Dynamic = Self;
     type Strided = Self;
     const ISA: Isa = Isa::Neon;
     type Narrowing = ByAddition;

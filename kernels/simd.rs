@@ -805,8 +805,8 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     type Integers;
     /// How elements are looked up in tables: [`AtOnce`] or [`ByRows`].
     type Lookups;
-    /// The same operations, but rounding as the control register says.
-    type Turned: Simd;
+    /// The same operations with dynamic rounding: as the control register says, also where instructions could carry their own.
+    type Dynamic: Simd;
     /// The instruction set for which loops with constant strides are compiled (the compiler turns them into shuffles): this one, or a
     /// narrower one that it includes.
     type Strided: Simd;

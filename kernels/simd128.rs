@@ -2,7 +2,7 @@
 //! nothing is detected at run time.
 //!
 //! Three things differ from the other instruction sets:
-//! * Instructions round to nearest even, and there is no control register. `environment.rs` keeps the rounding mode, and [`Turned`] corrects
+//! * Instructions round to nearest even, and there is no control register. `environment.rs` keeps the rounding mode, and [`Dynamic`] corrects
 //!   results: by the difference to the exact result, which can be computed, it finds whether a neighbour is the right one.
 //! * The bits of a NaN that an operation on floats returns are unspecified. Where there may be one, they are made by integer operations
 //!   ([`quiet`]).
@@ -30,13 +30,13 @@ token! {
 
 /// The operations, with their proof.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wasm<const TURNED: bool>(Compiled);
+pub(crate) struct Wasm<const DYNAMIC: bool>(Compiled);
 
 /// The operations that round to nearest even.
 pub(crate) type Simd128 = Wasm<false>;
 
 /// The operations that round as `environment.rs` says.
-pub(crate) type Turned = Wasm<true>;
+pub(crate) type Dynamic = Wasm<true>;
 
 /// Masks of the lanes in which a result is larger than the exact one, and smaller.
 #[derive(Clone, Copy)]
@@ -208,7 +208,7 @@ pub(crate) struct Line {
     far: [v128; 2],
 }
 
-impl<const TURNED: bool> Wasm<TURNED> {
+impl<const DYNAMIC: bool> Wasm<DYNAMIC> {
     ops! {
         row(self, bytes: &[u8; 16]) -> v128 = v128_load(bytes.as_ptr().cast());
         // The elements of one half of a plane, for indices below 128; 0 for others, whose top bit is set. A half stores each row
@@ -251,7 +251,7 @@ impl<const TURNED: bool> Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Registers for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Registers for Wasm<DYNAMIC> {
     type V = v128;
     const BYTES: usize = 16;
 
@@ -279,7 +279,7 @@ impl<const TURNED: bool> Registers for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Memory for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Memory for Wasm<DYNAMIC> {
     memory_ops! {
         copy(self, from: *const u8, to: *mut u8, bytes: usize) -> () = copy_short(self, from, to, bytes);
         stream(self, p: *mut u8, v: v128) -> () = v128_store(p.cast(), v);
@@ -294,7 +294,7 @@ impl<const TURNED: bool> Memory for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Packs for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Packs for Wasm<DYNAMIC> {
     memory_ops! {
         copy_packed(self, _bits: usize, from: *const u8, bytes: usize, p: *mut u8) -> () = self.copy_out(from, bytes, p);
         // Bytes with several elements are copied, and each copy is shifted such that one element is at the low end of its byte.
@@ -377,7 +377,7 @@ impl<const TURNED: bool> Packs for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Bytes for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Bytes for Wasm<DYNAMIC> {
     ops! {
         sub8(self, a: v128, b: v128) -> v128 = u8x16_sub(a, b);
         zero_where_zero8(self, where_: v128, v: v128) -> v128 = v128_and(v, u8x16_ne(where_, u8x16_splat(0)));
@@ -390,7 +390,7 @@ impl<const TURNED: bool> Bytes for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Shorts for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Shorts for Wasm<DYNAMIC> {
     ops! {
         min_s16(self, a: v128, b: v128) -> v128 = i16x8_min(a, b);
         max_s16(self, a: v128, b: v128) -> v128 = i16x8_max(a, b);
@@ -403,7 +403,7 @@ impl<const TURNED: bool> Shorts for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Ints for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Ints for Wasm<DYNAMIC> {
     type M32 = v128;
 
     ops! {
@@ -423,7 +423,7 @@ impl<const TURNED: bool> Ints for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Longs for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Longs for Wasm<DYNAMIC> {
     type M64 = v128;
 
     ops! {
@@ -465,7 +465,7 @@ impl<const TURNED: bool> Longs for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Widths for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Widths for Wasm<DYNAMIC> {
     ops! {
         zext8(self, a: v128) -> [v128; 2] = [u16x8_extend_low_u8x16(a), u16x8_extend_high_u8x16(a)];
         sext8(self, a: v128) -> [v128; 2] = [i16x8_extend_low_i8x16(a), i16x8_extend_high_i8x16(a)];
@@ -504,7 +504,7 @@ impl<const TURNED: bool> Widths for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Tables for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Tables for Wasm<DYNAMIC> {
     type Plane = &'static Plane;
     type Line = Line;
 
@@ -579,7 +579,7 @@ impl<const TURNED: bool> Tables for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Floats for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Floats for Wasm<DYNAMIC> {
     ops! {
         // (These instructions return one of the operands, whose bits stay as they are.)
         min_or_nan_f32(self, limit: v128, x: v128) -> v128 = f32x4_pmin(x, limit);
@@ -592,7 +592,7 @@ impl<const TURNED: bool> Floats for Wasm<TURNED> {
         number_f64(self, x: v128) -> v128 = v128_and(x, f64x2_eq(x, x));
         add_numbers_f32(self, a: v128, b: v128) -> v128 = {
             let sum = f32x4_add(a, b);
-            if !TURNED {
+            if !DYNAMIC {
                 return sum;
             }
             let (lost, zero) = (lost_f32(a, b, sum), f32x4_splat(0.0));
@@ -607,7 +607,7 @@ impl<const TURNED: bool> Floats for Wasm<TURNED> {
         add_f32(self, a: v128, b: v128) -> v128 = quiet(self.add_numbers_f32(a, b), a, b);
         mul_f32(self, a: v128, b: v128) -> v128 = {
             let near = quiet(f32x4_mul(a, b), a, b);
-            if !TURNED {
+            if !DYNAMIC {
                 return near;
             }
             let (a, b, back) = (self.f32_to_f64(a), self.f32_to_f64(b), self.f32_to_f64(near));
@@ -619,7 +619,7 @@ impl<const TURNED: bool> Floats for Wasm<TURNED> {
         };
         div_f32(self, a: v128, b: v128) -> v128 = {
             let near = quiet(f32x4_div(a, b), a, b);
-            if !TURNED {
+            if !DYNAMIC {
                 return near;
             }
             // (The remainder says whether the quotient is too large or too small, if the divisor is positive.)
@@ -650,7 +650,7 @@ impl<const TURNED: bool> Floats for Wasm<TURNED> {
         // (Only used for numbers: integers, and remainders of mantissas.)
         add_f64(self, a: v128, b: v128) -> v128 = {
             let sum = f64x2_add(a, b);
-            if !TURNED {
+            if !DYNAMIC {
                 return sum;
             }
             let (lost, zero) = (lost_f64(a, b, sum), f64x2_splat(0.0));
@@ -660,7 +660,7 @@ impl<const TURNED: bool> Floats for Wasm<TURNED> {
         f64_to_f32(self, a: [v128; 2]) -> v128 = {
             let halves = [f32_of(a[0]), f32_of(a[1])];
             let near = i64x2_shuffle::<0, 2>(halves[0], halves[1]);
-            if !TURNED {
+            if !DYNAMIC {
                 return near;
             }
             let back = [f64x2_promote_low_f32x4(halves[0]), f64x2_promote_low_f32x4(halves[1])];
@@ -672,7 +672,7 @@ impl<const TURNED: bool> Floats for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Halves for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Halves for Wasm<DYNAMIC> {
     type F16 = Quiet;
     type ToBf16 = Quiet;
 
@@ -693,7 +693,7 @@ impl<const TURNED: bool> Halves for Wasm<TURNED> {
         };
         f32_to_f16(self, a: [v128; 2]) -> v128 = {
             let near = self.f32_to_nearest_f16(a);
-            if !TURNED {
+            if !DYNAMIC {
                 return near;
             }
             let back = self.f16_to_f32(near);
@@ -706,12 +706,12 @@ impl<const TURNED: bool> Halves for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Converts for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Converts for Wasm<DYNAMIC> {
     ops! {
         i32_to_f32(self, a: v128) -> v128 =
-            if TURNED { self.f64_to_f32(self.i32_to_f64(a)) } else { f32x4_convert_i32x4(a) };
+            if DYNAMIC { self.f64_to_f32(self.i32_to_f64(a)) } else { f32x4_convert_i32x4(a) };
         u32_to_f32(self, a: v128) -> v128 =
-            if TURNED { self.f64_to_f32(self.u32_to_f64(a)) } else { f32x4_convert_u32x4(a) };
+            if DYNAMIC { self.f64_to_f32(self.u32_to_f64(a)) } else { f32x4_convert_u32x4(a) };
         i32_to_f64(self, a: v128) -> [v128; 2] =
             [f64x2_convert_low_i32x4(a), f64x2_convert_low_i32x4(i64x2_shuffle::<1, 0>(a, a))];
         u32_to_f64(self, a: v128) -> [v128; 2] =
@@ -724,16 +724,16 @@ impl<const TURNED: bool> Converts for Wasm<TURNED> {
             let high = f64x2_convert_low_u32x4(i32x4_shuffle::<1, 3, 1, 3>(a, a));
             self.f64_of_ints(low_halves(a, a), high)
         };
-        asked_f32(self, x: v128) -> v128 = if TURNED { x } else { self.round_f32(x) };
-        asked_f64(self, x: v128) -> v128 = if TURNED { x } else { self.round_f64(x) };
-        f32_to_i32(self, a: v128) -> v128 = i32x4_trunc_sat_f32x4(if TURNED { self.round_f32(a) } else { a });
-        f32_to_u32(self, a: v128) -> v128 = u32x4_trunc_sat_f32x4(if TURNED { self.round_f32(a) } else { a });
-        f64_to_i64(self, a: v128) -> v128 = self.cut_i64(if TURNED { self.round_f64(a) } else { a });
-        f64_to_u64(self, a: v128) -> v128 = self.cut_u64(if TURNED { self.round_f64(a) } else { a });
+        asked_f32(self, x: v128) -> v128 = if DYNAMIC { x } else { self.round_f32(x) };
+        asked_f64(self, x: v128) -> v128 = if DYNAMIC { x } else { self.round_f64(x) };
+        f32_to_i32(self, a: v128) -> v128 = i32x4_trunc_sat_f32x4(if DYNAMIC { self.round_f32(a) } else { a });
+        f32_to_u32(self, a: v128) -> v128 = u32x4_trunc_sat_f32x4(if DYNAMIC { self.round_f32(a) } else { a });
+        f64_to_i64(self, a: v128) -> v128 = self.cut_i64(if DYNAMIC { self.round_f64(a) } else { a });
+        f64_to_u64(self, a: v128) -> v128 = self.cut_u64(if DYNAMIC { self.round_f64(a) } else { a });
     }
 }
 
-impl<const TURNED: bool> Saturates for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Saturates for Wasm<DYNAMIC> {
     ops! {
         cut_i32(self, a: v128) -> v128 = i32x4_trunc_sat_f32x4(a);
         cut_u32(self, a: v128) -> v128 = u32x4_trunc_sat_f32x4(a);
@@ -747,18 +747,18 @@ impl<const TURNED: bool> Saturates for Wasm<TURNED> {
     }
 }
 
-impl<const TURNED: bool> Simd for Wasm<TURNED> {
+impl<const DYNAMIC: bool> Simd for Wasm<DYNAMIC> {
     type Token = Compiled;
-    type Turned = Turned;
+    type Dynamic = Dynamic;
     type Strided = Self;
     const ISA: Isa = Isa::Simd128;
     type Narrowing = ByAddition;
     type Lookups = ByRows;
     type Integers = BySaturating;
-    const LOOPLESS: usize = if TURNED { 0 } else { FEW };
+    const LOOPLESS: usize = if DYNAMIC { 0 } else { FEW };
 
     fn needs_environment(depends: bool) -> bool {
-        depends && TURNED
+        depends && DYNAMIC
     }
 
     #[inline(always)]

@@ -16,7 +16,7 @@ use crate::formats::route::Parts;
 
 /// The loop that casts and checks, if there is one for the pair.
 pub(super) fn fused<I: Simd>(_: I, plan: &Planned, counts: bool) -> Option<Fused<'_>> {
-    by_registers::<I::Turned>(plan, counts)
+    by_registers::<I::Dynamic>(plan, counts)
 }
 
 fn by_registers<I: Simd>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {

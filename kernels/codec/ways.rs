@@ -291,7 +291,7 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
     let by = |dtype, first| Some(Hub { dtype, first, policy });
     let via = |dtype| by(dtype, None);
     let byte_of = |signed| if signed { DType::I8 } else { DType::U8 };
-    let turns = policy.rounding != Rounding::NearestEven;
+    let is_dynamic = policy.rounding != Rounding::NearestEven;
     match (from.kind(), to.kind()) {
         (Kind::Bool, Kind::Bool | Kind::Int(_)) | (_, Kind::Bool) => None,
         _ if I::Narrowing::short(route).is_some() => None,
@@ -315,10 +315,10 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             }
         }
         (Kind::Int(format), _) => match to {
-            F32 if turns && format.bits >= 32 => by(F64, Some(odd_f64::<I>(from))),
+            F32 if is_dynamic && format.bits >= 32 => by(F64, Some(odd_f64::<I>(from))),
             F32 => None,
             F64 => None,
-            F16 | BF16 if !turns || format.bits == 8 => None,
+            F16 | BF16 if !is_dynamic || format.bits == 8 => None,
             _ if integer_to_8::<I>(route).is_some() => None,
             _ if format.bits <= 16 => via(F32),
             F16 | BF16 | DType::F8E8M0 => by(F32, Some(odd_f32::<I>(from))),
@@ -339,13 +339,13 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             F32 => None,
             F64 => None,
             _ if from == F32 => None,
-            F16 | BF16 if !turns => None,
+            F16 | BF16 if !is_dynamic => None,
             // (Negative numbers must stay negative, however small.)
             _ if from == F64 && to.float_format().is_some_and(|to| !to.has_sign && to.has_zero()) => {
                 by(F32, Some(odd_f32_within::<I>()))
             }
-            _ if from == F64 => by(F32, Some(odd_f32_of_f64::<I>(to, turns))),
-            _ if turns || !narrows_half::<I>(route) => via(F32),
+            _ if from == F64 => by(F32, Some(odd_f32_of_f64::<I>(to, is_dynamic))),
+            _ if is_dynamic || !narrows_half::<I>(route) => via(F32),
             _ => None,
         },
     }
@@ -434,9 +434,9 @@ fn odd_f64<I: Ways>(from: DType) -> Core {
 
 /// From float64 to float32, rounded to odd. What overflows or is subnormal there is rounded as the cast rounds; unless the next step
 /// makes zeros of all subnormals anyway.
-fn odd_f32_of_f64<I: Ways>(to: DType, turns: bool) -> Core {
+fn odd_f32_of_f64<I: Ways>(to: DType, is_dynamic: bool) -> Core {
     match to {
-        _ if turns => run::<I::Turned, ToF32<Read<F64, Odd>>>(),
+        _ if is_dynamic => run::<I::Dynamic, ToF32<Read<F64, Odd>>>(),
         DType::F8E8M0 => run::<I, ToF32<Read<F64, Odd>>>(),
         _ => run::<I, ToF32<Read<F64, Flushed>>>(),
     }
@@ -535,9 +535,9 @@ fn direct<I: Ways>(route: &Route) -> Core {
                 DType::F16 => run::<I, ToF32<F16>>(),
                 DType::BF16 => run::<I, ToF32<Bf16>>(),
                 _ if route.policy.rounding == Rounding::NearestEven => run::<I, WideToF32<F64>>(),
-                _ => run::<I::Turned, WideToF32<F64>>(),
+                _ => run::<I::Dynamic, WideToF32<F64>>(),
             },
-            _ if route.policy.rounding != Rounding::NearestEven => turned::<I>(route),
+            _ if route.policy.rounding != Rounding::NearestEven => dynamic::<I>(route),
             _ => to_small_float::<I>(route),
         },
     }
@@ -566,7 +566,7 @@ fn from_integer<I: Ways>(route: &Route) -> Core {
     if let Some(core) = integer_to_8::<I>(route) {
         return core;
     }
-    let away_or_turned = route.policy.rounding != Rounding::NearestEven;
+    let is_dynamic = route.policy.rounding != Rounding::NearestEven;
     match (route.from, route.to) {
         (DType::U8, DType::BF16) => run::<I, CutBf16<U8>>(),
         (DType::I8, DType::BF16) => run::<I, CutBf16<I8>>(),
@@ -598,8 +598,8 @@ fn from_integer<I: Ways>(route: &Route) -> Core {
         (DType::I64, DType::F32) => run::<I, ToF32<I64>>(),
         (DType::U32, _) => run::<I, ToF64<U32>>(),
         (DType::I32, _) => run::<I, ToF64<I32>>(),
-        (DType::U64, _) if away_or_turned => run::<I::Turned, LongToF64<false>>(),
-        (_, _) if away_or_turned => run::<I::Turned, LongToF64<true>>(),
+        (DType::U64, _) if is_dynamic => run::<I::Dynamic, LongToF64<false>>(),
+        (_, _) if is_dynamic => run::<I::Dynamic, LongToF64<true>>(),
         (DType::U64, _) => run::<I, LongToF64<false>>(),
         (_, _) => run::<I, LongToF64<true>>(),
     }
@@ -811,15 +811,15 @@ fn looked_up_as<I: Simd, R: Scope>(route: &Route) -> Core {
     }
 }
 
-/// From float32 to floats of 16 bits or fewer, in every direction.
-fn turned<I: Ways>(route: &Route) -> Core {
+/// From float32 to floats of 16 bits or fewer, in every rounding mode.
+fn dynamic<I: Ways>(route: &Route) -> Core {
     match (route.to, route.to.float_format()) {
-        (DType::F16, _) => run::<I::Turned, ToF16<F32, true>>(),
+        (DType::F16, _) => run::<I::Dynamic, ToF16<F32, true>>(),
         (DType::BF16, _) => run::<I, ToBf16<F32, true>>(),
-        (_, Some(format)) if !format.has_sign => run::<I::Turned, ToNarrow<F32, Unsigned, 8, true>>(),
-        (_, Some(format)) if !format.has_nan => run::<I::Turned, ToNarrow<F32, Finite, 8, true>>(),
-        (_, Some(format)) if !format.has_neg_zero => run::<I::Turned, ToNarrow<F32, Fnuz, 8, true>>(),
-        _ => run::<I::Turned, ToNarrow<F32, Signed, 8, true>>(),
+        (_, Some(format)) if !format.has_sign => run::<I::Dynamic, ToNarrow<F32, Unsigned, 8, true>>(),
+        (_, Some(format)) if !format.has_nan => run::<I::Dynamic, ToNarrow<F32, Finite, 8, true>>(),
+        (_, Some(format)) if !format.has_neg_zero => run::<I::Dynamic, ToNarrow<F32, Fnuz, 8, true>>(),
+        _ => run::<I::Dynamic, ToNarrow<F32, Signed, 8, true>>(),
     }
 }
 
