@@ -11,10 +11,10 @@
 //! | single bits, packed | one per byte | |
 //! | 8 bits or fewer to wider integers, but [those](reads_as_f32) and [those](widens) | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
 //! | one per byte what has fewer than 8 bits, to float64 | float32 | each is one |
-//! | integers to floats of 6 bits or fewer | the nearest int8 or uint8 | they end far below |
+//! | integers to floats whose numbers end below 2^6: of 6 bits or fewer, float8_e3m4, float8_e4m3b11fnuz | the nearest int8 or uint8 | they end below what those hold |
 //! | integers to floats of 8 bits for which they have [no way](integer_to_8), such as those without -0; anything rounded in another direction than the default one | float32, rounded to odd | it has two bits more than the target |
 //! | integers of 32 and 64 bits to float32 in those directions | float64, rounded to odd | the same |
-//! | anything to integers of 2 bits, or 4 but one per byte | int8 or uint8, of the sign of the target, saturated or wrapped | the range is within that, and the low bits are the same |
+//! | anything to integers of 1 or 2 bits, or 4 but one per byte | int8 or uint8, of the sign of the target, saturated or wrapped | the range is within that, and the low bits are the same |
 //! | floats to integers that wrap | float64, and from there int64 | the low bits are the same |
 //! | float16 and bfloat16 to float8_e8m0fnu, and formats for which 16-bit lanes are no way | float32 | each is one |
 //! | float64 to floats of 8 bits or fewer | float32, rounded to odd | it has two bits more than the target |
@@ -451,7 +451,7 @@ fn run<I: Simd, C: Codec<I>>() -> Core {
     core::<I, C>(I::needs_environment(C::FLOATS))
 }
 
-/// A codec that expects an environment, or not.
+/// A codec as a function pointer. `floats`: does it need the floating-point environment to be set?
 fn core<I: Simd, C: Codec<I>>(floats: bool) -> Core {
     let subnormals = match (C::FLOATS, C::FLUSHES) {
         (_, true) => Subnormals::Flushed,
