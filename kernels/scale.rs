@@ -140,7 +140,7 @@ pub(crate) enum How {
     Over,
 }
 
-/// Steps of other packages.
+/// What other packages do besides, as their profiles repeat it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Others {
     /// A quotient is rounded to the dtype of the data.

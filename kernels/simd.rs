@@ -37,8 +37,8 @@ pub(super) use has;
 pub(crate) struct Extras {
     /// An instruction that rounds to bfloat16, as [`Halves::f32_to_bf16`].
     pub(crate) bf16: Option<Bf16>,
+    /// Instructions on lanes of float16, for [`Halves::f16_to_words`] and [`Halves::words_to_f16`].
     #[cfg_attr(not(isa = "neon"), expect(dead_code, reason = "no other instruction set here has them"))]
-    /// Those on lanes of f16, for [`Halves::f16_to_words`] and [`Halves::words_to_f16`].
     pub(crate) fp16: Option<Fp16>,
 }
 
@@ -86,7 +86,7 @@ impl Effect for Floating {
     const FLOATS: bool = true;
 }
 
-/// Counts how many lanes of masks are true: in the lanes of a register, or in a number.
+/// Counts how many lanes of masks are true: the sum of the lanes of a register and a number, of which an instruction set uses one.
 #[derive(Clone, Copy)]
 pub(crate) struct Tally<V> {
     pub(crate) lanes: V,
@@ -328,8 +328,8 @@ pub(crate) trait Longs: Ints {
         let trues = self.select64(mask, self.splat64(u64::MAX), self.splat64(0));
         Tally { lanes: self.sub64(tally.lanes, trues), ..tally }
     }
-    /// What [`Longs::any16`], [`Longs::any32`] and [`Longs::any64`] make of a lane that has one of the bits has no bit besides these, whatever
-    /// the width of the lane: 1, or with masks that are lanes, all ones.
+    /// The bits that [`Longs::any16`], [`Longs::any32`] and [`Longs::any64`] may set in lanes of every width: the lowest of each byte, as they
+    /// make 1 of a lane; or all, where they leave the mask of a comparison.
     const TRUE: u32 = 0x0101_0101;
     /// Lanes that say whether `a` has any of `bits`: 0 if not, else as [`Longs::TRUE`] says.
     #[inline(always)]
@@ -397,8 +397,8 @@ pub(crate) trait Widths: Longs {
     fn bits64(self, [a, b, c, d, e, f, g, h]: [Self::V; 8]) -> u64 {
         self.bits32([self.low64([a, b]), self.low64([c, d]), self.low64([e, f]), self.low64([g, h])])
     }
-    /// A bit for each lane of 8, 16 or 32 bits that is none of some: that of the first in the lowest. Where a block has
-    /// fewer than 64, the bits above are unspecified.
+    /// A mask of the lanes of 8, 16 or 32 bits that equal none of the values in `of`, each of which is splat: the first lane in the lowest
+    /// bit. Where a block has fewer than 64 lanes, the bits above are unspecified.
     #[inline(always)]
     fn others8<const N: usize>(self, a: Self::V, of: [Self::V; N]) -> u64 {
         let mut least = self.splat8(u8::MAX);
@@ -430,14 +430,16 @@ pub(crate) trait Widths: Longs {
         }
         self.bits32(a)
     }
-    /// The lanes of 64 bits with even numbers.
+    /// The lanes of 64 bits with even indices, of one register and then of the other.
     fn even64(self, a: [Self::V; 2]) -> Self::V;
-    /// Lanes of two registers in turn.
+    /// Interleaves the lanes of 64 bits of two whole registers.
     fn zip64(self, a: Self::V, b: Self::V) -> [Self::V; 2];
-    /// Lanes of `WIDTH` bytes in turn, within each piece of 16 bytes: those of the lower halves, and of the upper.
+    /// Interleaves the lanes of `WIDTH` bytes of two registers within each piece of 16 bytes, as PUNPCKL and PUNPCKH do: those of the
+    /// lower halves of pieces, and those of the upper halves.
     fn zip_pieces<const WIDTH: usize>(self, a: Self::V, b: Self::V) -> [Self::V; 2];
-    /// Bytes in the order that zips of pieces, until each is one of `WIDTH` bytes, turn into their own: each piece has as
-    /// many of every register that is made, in the order of those.
+    /// Bytes in the order that [zips of pieces](Widths::zip_pieces) undo: if those widen each byte to `WIDTH` bytes, the results are in
+    /// the order of memory. Zips stay within pieces of 16 bytes, so each piece gets 16 / `WIDTH` consecutive bytes for each of the `WIDTH`
+    /// registers that are made.
     fn before_zips<const WIDTH: usize>(self, a: Self::V) -> Self::V;
     /// The bytes of each lane reversed.
     fn swap16(self, a: Self::V) -> Self::V;

@@ -55,7 +55,7 @@ where
     fn loaded<I: Simd>(_: I, _: &Table) {}
 }
 
-/// Is it that, on this instruction set?
+/// [`Source::FLOATS`] on this instruction set: reading float16 touches the environment only where its conversions do.
 pub(in crate::kernels) const fn is_guarded<I: Simd, S: Source>() -> bool {
     S::FLOATS && (bits::<S>() != 16 || <I::F16 as Effect>::FLOATS)
 }

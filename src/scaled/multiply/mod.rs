@@ -32,7 +32,8 @@ use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 pub(super) use decided::{Decided, product_bits};
 use decided::{MayTie, Tabling};
 
-/// The same for a table of 16 products, on AVX-512, where the alternative computes the products of all codes in registers.
+/// If a scale has at least so many elements, a table of 16 products for it pays on AVX-512, where the alternative computes the products of
+/// all codes in registers. (For tables of 128: [`TABLED`].)
 const SIXTEEN: usize = 512;
 /// Tables filled at a time, and the room that takes: codes of up to a byte, and products of two.
 const MADE: usize = 16;
