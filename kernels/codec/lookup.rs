@@ -37,7 +37,7 @@ const ROWS: (usize, [usize; DTYPES]) = {
 const SOURCES: usize = ROWS.0;
 
 /// The index of a dtype of 8 bits or fewer: its row as a source, its column as a target.
-fn row(dtype: DType) -> usize {
+fn index_of(dtype: DType) -> usize {
     static ROW: [usize; DTYPES] = ROWS.1;
     ROW[dtype as usize]
 }
@@ -181,14 +181,15 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
             tables = &made.others;
         }
     }
-    let words_to =
-        |column: usize| made(&TO_WORDS[row(from)][column], policy, |place| words(from, to, &policy, place));
+    let words_to = |column: usize| {
+        made(&TO_WORDS[index_of(from)][column], policy, |place| words(from, to, &policy, place))
+    };
     Some(match to {
         DType::U16 => Table::of_words(words_to(0)?),
         DType::I16 => Table::of_words(words_to(1)?),
         DType::F16 => Table::of_words(words_to(2)?),
         DType::BF16 => Table::of_words(words_to(3)?),
-        _ => Table::of_bytes(made(&TO_BYTES[row(from)][row(to)], policy, |place| {
+        _ => Table::of_bytes(made(&TO_BYTES[index_of(from)][index_of(to)], policy, |place| {
             bytes(from, to, &policy, place);
         })?),
     })
@@ -283,7 +284,7 @@ pub(in crate::kernels) struct Mirrored;
 /// No plane: the elements lie on a [`Line`](super::plane::Line).
 pub(in crate::kernels) struct OnLine;
 /// The codes of 6 bits or fewer.
-pub(in crate::kernels) struct Short;
+pub(in crate::kernels) struct SixBits;
 /// Those of 4 bits or fewer.
 pub(in crate::kernels) struct Nibble;
 /// Bytes of packed codes of 4 bits or fewer.
@@ -315,7 +316,7 @@ impl ByPlane for Mirrored {
     }
 }
 
-impl ByPlane for Short {
+impl ByPlane for SixBits {
     #[inline(always)]
     fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
         isa.lookup64(plane, index)

@@ -26,7 +26,7 @@ use super::integer::{
 use super::job::{Job, RunRows, Table};
 use super::lookup::{
     self, Entries, Floats, Limited, Lookup, LookupWords, Magnitude, Mirrored, Negated, Nibble, OnLine, Pairs,
-    Positive, Same, Scope, Short, Truth, Unfolded, entries, fold, has_table, looked_up,
+    Positive, Same, Scope, SixBits, Truth, Unfolded, entries, fold, has_table, looked_up,
 };
 use super::narrow::{
     self, F16ToE5m2, Finite, Fnuz, ShortToNarrow, Signed, ToNarrow, ToNarrowByBytes, ToNarrowByF16,
@@ -655,8 +655,8 @@ fn by_table<I: Ways>(route: &Route) -> Core {
     match (from.bits(), packed) {
         (2, true) => unpacked_as::<I, Nibble, 2>(route),
         (4, true) => unpacked_as::<I, Nibble, 4>(route),
-        (6, true) if route.dst.memory_bits() <= 8 => to_codes::<I, Short, 6>(route),
-        (6, true) => unpacked_as::<I, Short, 6>(route),
+        (6, true) if route.dst.memory_bits() <= 8 => to_codes::<I, SixBits, 6>(route),
+        (6, true) => unpacked_as::<I, SixBits, 6>(route),
         (..8, _) => I::Lookups::one_per_byte(route),
         _ if route.to.bits() <= 8 => I::Lookups::codes(route),
         _ if matches!(route.to.kind(), Kind::Int(_)) => I::Lookups::integers(route),
@@ -716,7 +716,7 @@ impl<I: Simd<Integers: ToIntegers<I>>> Lookups<I> for ByRows {
 
     fn one_per_byte(route: &Route) -> Core {
         if route.from.bits() == 6 {
-            looked_up_as::<I, Short>(route)
+            looked_up_as::<I, SixBits>(route)
         } else {
             looked_up_as::<I, Nibble>(route)
         }

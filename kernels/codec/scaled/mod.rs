@@ -38,7 +38,7 @@ use super::Codec;
 use super::float::{ToF16, ToF32};
 use super::integer::{ToIntegers, ToShort};
 use super::job::{Table, Target};
-use super::lookup::{Floats, Mirrored, Nibble, OnLine, Short};
+use super::lookup::{Floats, Mirrored, Nibble, OnLine, SixBits};
 use super::narrow::{
     self, Finite, Signed, ToNarrow, ToNarrowByBytes, ToNarrowByF16, ToNarrowByTable, goes_by_bytes,
     goes_by_table,
@@ -88,7 +88,7 @@ pub(in crate::kernels) fn times<I: Ways>(_: I, route: &Route) -> Option<RunScale
         (8, None) => to_float::<I, U8>(route),
         (8, Some(_)) if !I::Lookups::IS_CHEAP => to_float::<I, Floats<OnLine, 8>>(route),
         (8, Some(format)) if format.has_neg_zero => to_float::<I, Floats<Mirrored, 8>>(route),
-        (6, _) if route.src.is_packed() => to_float::<I, Floats<Short, 6>>(route),
+        (6, _) if route.src.is_packed() => to_float::<I, Floats<SixBits, 6>>(route),
         (4, _) if route.src.is_packed() => to_float::<I, Floats<Nibble, 4>>(route),
         _ => None,
     }
