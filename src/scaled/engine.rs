@@ -298,14 +298,14 @@ pub(super) struct Quantizing<'a> {
     pub(super) wide: Option<&'a Wide>,
 }
 
-/// Some columns of some rows, and the range of their scales.
-pub(super) struct Part {
+/// A rectangle of elements, some columns of some rows, and the range of their scales.
+pub(super) struct Rect {
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
     pub(super) scales: Range<usize>,
 }
 
-impl Part {
+impl Rect {
     /// Contiguous elements.
     pub(super) fn of(elements: Range<usize>, scales: Range<usize>) -> Self {
         Self { rows: 0..1, columns: elements, scales }
@@ -322,7 +322,7 @@ impl Quantizing<'_> {
     /// The least and greatest of some elements.
     pub(super) fn extremes(&self, elements: Range<usize>, room: &mut Room) -> Result<Extremes, Error> {
         #[cfg(isa = "vector")]
-        if let Some(found) = self.largest_by_f64(&Part::of(elements.clone(), 0..1), room)? {
+        if let Some(found) = self.largest_by_f64(&Rect::of(elements.clone(), 0..1), room)? {
             return Ok(found.extremes(0));
         }
         let mut all = Extremes::NONE;
@@ -336,16 +336,16 @@ impl Quantizing<'_> {
         Ok(all)
     }
 
-    /// The least and greatest of each block of a part.
-    fn extremes_of(&self, part: &Part, room: &mut Room) -> Result<Vec<Extremes>, Error> {
-        let mut data = collect(repeat_n(Extremes::NONE, part.scales.len()))?;
-        for all in part.elements(self.grid.width()) {
+    /// The least and greatest of each block of a rectangle.
+    fn extremes_of(&self, rect: &Rect, room: &mut Room) -> Result<Vec<Extremes>, Error> {
+        let mut data = collect(repeat_n(Extremes::NONE, rect.scales.len()))?;
+        for all in rect.elements(self.grid.width()) {
             for first in all.clone().step_by(TILE) {
                 let n = TILE.min(all.end - first);
                 self.source.load(first, n, room)?;
                 self.grid.runs(first, n, &mut |run, scale| {
                     for &x in &room.values[run] {
-                        data[scale - part.scales.start].add(x, self.quantize.nonfinite);
+                        data[scale - rect.scales.start].add(x, self.quantize.nonfinite);
                     }
                 });
             }
@@ -353,33 +353,33 @@ impl Quantizing<'_> {
         Ok(data)
     }
 
-    /// Finds the scales of a part and casts it. `dst` begins with element `base`.
+    /// Finds the scales of a rectangle and casts it. `dst` begins with element `base`.
     pub(super) fn found(
         &self,
-        part: &Part,
+        rect: &Rect,
         base: usize,
         dst: &mut Destination<'_, u8>,
         sink: &mut Sink<'_>,
         mut zeros: Option<&mut [i64]>,
         room: &mut Room,
     ) -> Result<(), Error> {
-        let first = part.scales.start;
+        let first = rect.scales.start;
         #[cfg(isa = "vector")]
-        let data = match self.largest_by_f64(part, room)? {
+        let data = match self.largest_by_f64(rect, room)? {
             Some(largest) => {
                 if let Some(numbers) = self.scales_by_f64(&largest, first, sink, room)? {
                     let each = |scale| {
                         self.quantize.find(&largest.extremes(scale - first), self.tensor, self.affine).block
                     };
                     let blocks = Blocks { each: &each, numbers: &numbers, base: first };
-                    return self.cast_part(part, base, dst, room, &blocks);
+                    return self.cast_rect(rect, base, dst, room, &blocks);
                 }
-                collect((0..part.scales.len()).map(|i| largest.extremes(i)))?
+                collect((0..rect.scales.len()).map(|i| largest.extremes(i)))?
             }
-            None => self.extremes_of(part, room)?,
+            None => self.extremes_of(rect, room)?,
         };
         #[cfg(not(isa = "vector"))]
-        let data = self.extremes_of(part, room)?;
+        let data = self.extremes_of(rect, room)?;
         let blocks = collect(data.iter().enumerate().map(|(i, data)| {
             let found = self.quantize.find(data, self.tensor, self.affine);
             sink.set(first + i, found.code);
@@ -388,18 +388,18 @@ impl Quantizing<'_> {
             }
             found.block
         }))?;
-        self.cast_part(part, base, dst, room, &Blocks::each(&|scale| blocks[scale - first]))
+        self.cast_rect(rect, base, dst, room, &Blocks::each(&|scale| blocks[scale - first]))
     }
 
-    fn cast_part(
+    fn cast_rect(
         &self,
-        part: &Part,
+        rect: &Rect,
         base: usize,
         dst: &mut Destination<'_, u8>,
         room: &mut Room,
         blocks: &Blocks<'_>,
     ) -> Result<(), Error> {
-        part.elements(self.grid.width()).try_for_each(|elements| self.cast(elements, dst, base, room, blocks))
+        rect.elements(self.grid.width()).try_for_each(|elements| self.cast(elements, dst, base, room, blocks))
     }
 
     /// Casts elements under known scales: by way of float64, and by the reference what that leaves. `dst` begins with element `base`.
@@ -492,15 +492,15 @@ impl Quantizing<'_> {
         Ok(left)
     }
 
-    /// The largest magnitudes of the blocks of a part (of all elements, if it has one scale), by way of float64: see [`Wide::largest`].
-    fn largest_by_f64(&self, part: &Part, room: &mut Room) -> Result<Option<Largest>, Error> {
+    /// The largest magnitudes of the blocks of a rectangle (of all elements, if it has one scale), by way of float64: see [`Wide::largest`].
+    fn largest_by_f64(&self, rect: &Rect, room: &mut Room) -> Result<Option<Largest>, Error> {
         let Some(wide) = self.wide else { return Ok(None) };
         let room = WideRoom::of(&mut room.wide)?;
         let mut find = |negative| {
-            let mut found = collect(repeat_n(0, part.scales.len()))?;
+            let mut found = collect(repeat_n(0, rect.scales.len()))?;
             let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
-            let elements = &mut part.elements(self.grid.width());
-            let base = part.scales.start;
+            let elements = &mut rect.elements(self.grid.width());
+            let base = rect.scales.start;
             let is_done = in_kernel_environment(|| {
                 wide.largest(load, self.grid, elements, base, negative, room, &mut found)
             })?;

@@ -8,7 +8,7 @@ use core::ops::{ControlFlow, Range};
 use super::codes::{Elements, Scales, TILE};
 #[cfg(isa = "vector")]
 use super::divide::{self, Divide};
-use super::engine::{Dequantizing, Given, Part, Quantizing, Room, Sink};
+use super::engine::{Dequantizing, Given, Quantizing, Rect, Room, Sink};
 use super::error::Error;
 use super::memory::collect;
 #[cfg(isa = "vector")]
@@ -225,8 +225,8 @@ impl Quantizing<'_> {
             }
         }
         let _ = divide;
-        let part = Part::of(piece.elements.clone(), piece.scales.clone());
-        self.found(&part, piece.elements.start, &mut dst, sink, zeros, &mut Room::new()?)
+        let rect = Rect::of(piece.elements.clone(), piece.scales.clone());
+        self.found(&rect, piece.elements.start, &mut dst, sink, zeros, &mut Room::new()?)
     }
 
     /// Casts all elements under given scales.

@@ -16,7 +16,7 @@ use core::ops::Range;
 use core::slice;
 
 use super::coded::{self, Coded};
-use super::engine::{Given, Part, Quantizing, Room, Sink};
+use super::engine::{Given, Quantizing, Rect, Room, Sink};
 use super::error::Error;
 use super::exact::Exact;
 use super::memory::{array, once};
@@ -313,8 +313,8 @@ impl<'a> Divide<'a> {
         if !is_finite || self.codes(groups, buffers).is_none() {
             // Inf or NaN among the data, or a scale out of bounds: the reference finds the scales, too.
             let scales = *scale..scale + groups;
-            let part = Part { rows: rows.clone(), columns: columns.clone(), scales };
-            return job.found(&part, elements.start, dst, sink, None, once(room, Room::new)?);
+            let rect = Rect { rows: rows.clone(), columns: columns.clone(), scales };
+            return job.found(&rect, elements.start, dst, sink, None, once(room, Room::new)?);
         }
         sink.set_all(*scale, groups, &buffers.codes);
         let codes = take(&mut buffers.codes);
