@@ -9,7 +9,7 @@ use rust::scaled::{
     Dequantizer, Error, Losses, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling,
     TensorScale,
 };
-use rust::{DType, Kind, Packing, Rounding};
+use rust::{DType, Packing, Rounding};
 
 use super::views::{lanecast_parallel, on_threads};
 use super::{
@@ -217,11 +217,6 @@ pub unsafe extern "C" fn lanecast_scale_shape(
     guard(|| {
         // SAFETY: the caller's promise.
         let (shape, scaling) = unsafe { (read_shape(shape, ndim)?, read_scaling("s", s)?) };
-        // (The size is that of the bits, and of those of fewer than 8 it would be none.)
-        let dtype = scaling.scale_dtype;
-        if !matches!(dtype.kind(), Kind::Float(_)) || !(8..=32).contains(&dtype.bits()) {
-            return Err(scaled_status(Error::ScaleDType { dtype }));
-        }
         let lengths = scaling.scale_shape(shape).map_err(scaled_status)?;
         let size = scaling.scale_bytes(shape).map_err(scaled_status)?;
         // SAFETY: writable by the caller's promise.

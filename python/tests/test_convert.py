@@ -58,6 +58,15 @@ def test_convert_reports_and_raises(tmp_path: Path) -> None:
     for called, raised in [(lambda *_: 1 / 0, ZeroDivisionError), (lambda *_: False, lanecast.Cancelled)]:
         with pytest.raises(raised):
             lanecast.convert(tmp_path / "src", tmp_path / "stopped", to="bf16", force=True, progress=called)
+    place: Any
+    for place in (os.fsencode(tmp_path / "src"), None, 3):
+        for call in (lambda: lanecast.convert(place, tmp_path / "other", to="bf16"), lambda: lanecast.inspect(place)):
+            with pytest.raises(TypeError, match="must be a str or a path of one"):
+                call()
+    for wrong in ({"progress": 3}, {"keep": b"*norm*"}):
+        with pytest.raises(TypeError, match="^(progress is 3|keep is b'\\*norm\\*'); it must be "):
+            lanecast.convert(tmp_path / "src", tmp_path / "other", to="bf16", **wrong)
+    assert not (tmp_path / "other").exists()
     with pytest.raises(lanecast.ConvertError, match="exists") as refused:
         lanecast.convert(tmp_path / "src", tmp_path / "dst", to="bf16")
     assert refused.value.kind == "refused" and "force=True" in str(refused.value.help)

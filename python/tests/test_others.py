@@ -316,6 +316,9 @@ def test_shapes_may_be_arrays():
     assert lanecast.Scaling.mx().scale_shape(np.array([4, 64])) == (4, 2)
     assert lanecast.PackedArray(b"ab", "int4", np.array([2, 2])).shape == (2, 2)
     assert lanecast.PackedArray(memoryview(b"ab"), "int4").shape == lanecast.PackedArray(bytearray(b"ab"), "int4").shape == (4,)
+    for signed in (np.ones((4, 2), "i1"), np.ones((4, 4), "i1")[:, ::2], memoryview(np.ones((4, 2), "i1"))):
+        packed = lanecast.PackedArray(signed, "int4")
+        assert packed.shape == (4, 4) and packed.data.dtype == np.uint8
     with pytest.raises(ValueError, match="data has dtype float32"):
         lanecast.PackedArray(memoryview(np.ones(2, "f4")), "int4")
 

@@ -8,6 +8,7 @@ use super::engine::{Given, Quantizing};
 use super::error::Error;
 use super::jobs::Registers;
 use super::memory::{collect, kept, overflow};
+use super::rule::check_scale;
 use super::scaling::{Scaling, TensorScale};
 use super::shape::{Grid, Places, block_lengths};
 use crate::error::Side;
@@ -212,8 +213,9 @@ impl Scaling {
     ///
     /// # Errors
     ///
-    /// As [`Scaling::scale_shape`].
+    /// As [`Scaling::scale_shape`]; or scales cannot be of that dtype.
     pub fn scale_bytes(&self, shape: &[usize]) -> Result<usize, Error> {
+        check_scale(self.scale_dtype)?;
         Ok(Places::new(&Grid::new(shape, self)?, self)?.bytes)
     }
 

@@ -160,7 +160,7 @@ fn is_data(dtype: DType) -> bool {
 }
 
 /// May scales be of this dtype?
-fn check_scale(dtype: DType) -> Result<(), Error> {
+pub(super) fn check_scale(dtype: DType) -> Result<(), Error> {
     match dtype.kind() {
         Kind::Float(format) if (8..=32).contains(&format.bits()) => Ok(()),
         _ => Err(Error::ScaleDType { dtype }),
@@ -265,7 +265,7 @@ impl Quantize {
         let rule = scaling.scale_rule();
         if (scale == F8E8M0) == (rule == ScaleRule::Amax) {
             return unsupported(
-                "the rule Amax is for scales with a mantissa, the others are for float8_e8m0fnu",
+                "scales with a mantissa are found by the rule amax alone, those of float8_e8m0fnu by any other rule",
             );
         }
         let Some(steps) = steps(scaling.profile, scale, to) else {
@@ -380,7 +380,8 @@ impl Quantize {
     /// May zero points be found, too?
     pub(super) fn check_affine(&self, profile: Profile) -> Result<(), Error> {
         match self.steps {
-            Steps::Compressed if self.to.is_int() => Ok(()),
+            _ if !self.to.is_int() => Err(Error::Unsupported { what: "floats have no zero point" }),
+            Steps::Compressed => Ok(()),
             _ => Err(Error::ProfileNeeds {
                 profile,
                 what: "finds no zero points for these dtypes: give them, or take compressed_tensors, which finds those of int4 and int8",

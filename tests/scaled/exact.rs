@@ -587,8 +587,11 @@ fn refused(isa: Isa) {
         says(error, format!("dequantize from {dtype} to float32: there is no such; data are real floats"));
     }
     for dtype in [DType::U1, DType::U8, DType::Bool, DType::F6E3M2, DType::F64, DType::BC32] {
-        let error = Quantizer::new(DType::F32, DType::I8, &Scaling::per_tensor(dtype), &options).unwrap_err();
-        says(error, format!("scales of {dtype}: there are none; a scale is a real float"));
+        let scaling = Scaling::per_tensor(dtype);
+        let error = Quantizer::new(DType::F32, DType::I8, &scaling, &options).unwrap_err();
+        for error in [error, scaling.scale_bytes(&[4]).unwrap_err()] {
+            says(error, format!("scales of {dtype}: there are none; a scale is a real float"));
+        }
     }
     // Who says no, and what helps.
     let error = |from, to, scaling: Scaling| Quantizer::new(from, to, &scaling, &options).unwrap_err();
@@ -631,6 +634,16 @@ fn refused(isa: Isa) {
             .to_owned(),
     );
     let e4m3 = DType::F8E4M3FN;
+    let compressed = Scaling::per_tensor(DType::F32).profile(Profile::CompressedTensors);
+    let q = Quantizer::new(DType::F32, e4m3, &compressed, &options).expect("a pair");
+    says(
+        q.quantize_affine(&[0; 16], &[4], &mut [0; 4], &mut [0; 4], &mut [0; 4]).unwrap_err(),
+        "floats have no zero point".to_owned(),
+    );
+    says(
+        error(DType::F32, DType::I8, Scaling::per_tensor(DType::F32).rule(ScaleRule::Floor)),
+        "scales with a mantissa are found by the rule amax alone".to_owned(),
+    );
     let refused = |from, to| Requantizer::new((e4m3, from), (e4m3, to), &options).unwrap_err();
     for (from, to) in [(&Scaling::mx(), &mx), (&mx, &Scaling::mx())] {
         let start = "the profile torchao does not requantize, which is to round once: take lanecast or ocp";

@@ -541,7 +541,8 @@ class PackedArray:
         self.high_first = bool(high_first)
         buffer = np.asarray(data if hasattr(data, "__array__") else memoryview(data))
         if buffer.dtype.char in "cSb":
-            buffer = np.frombuffer(data, np.uint8)
+            # (Bytes by other names: an array of them keeps its shape.)
+            buffer = buffer.view(np.uint8) if buffer.dtype.itemsize == 1 else np.frombuffer(data, np.uint8)
         if buffer.dtype != np.uint8:
             raise ValueError(f"data has dtype {buffer.dtype}; needed is uint8")
         if shape is None:

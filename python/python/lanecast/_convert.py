@@ -91,6 +91,8 @@ def _words(options: dict[str, Any]) -> list[str]:
             words.append(flag)
         elif value is None or value is False:
             pass
+        elif isinstance(value, bytes | bytearray):
+            raise TypeError(f"{name} is {value!r}; it must be a str, a number or a path, or several of these")
         elif isinstance(value, Iterable) and not isinstance(value, str):
             words += [f"{flag}={one}" for one in value]
         else:
@@ -147,9 +149,12 @@ class _Listener(threading.Thread):
             raise Cancelled(f"progress returned False after {words[0]} of {words[2]} bytes")
 
 
-def _place(path: Path) -> str:
+def _place(name: str, path: Path) -> str:
+    place = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(place, str):
+        raise TypeError(f"{name} is {path!r}; it must be a str or a path of one")
     # (What begins with a dash is no option.)
-    return os.path.join(os.curdir, path) if os.fspath(path).startswith("-") else os.fspath(path)
+    return os.path.join(os.curdir, place) if place.startswith("-") else place
 
 
 def _usage(said: str) -> str:
@@ -212,7 +217,9 @@ def convert(
     >>> report.tensors["converted"], report.max_rel_error
     (1, 0.0)
     """
-    words = ["convert", _place(src), _place(dst), f"--to={to}", "--json", "--progress=plain", *_words(options)]
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress is {progress!r}; it must be a function of the bytes done, of all bytes, and of a file, or None")
+    words = ["convert", _place("src", src), _place("dst", dst), f"--to={to}", "--json", "--progress=plain", *_words(options)]
     code, value, said = _run(words, progress)
     report = _report(value)
     lines = said.splitlines()
@@ -237,7 +244,7 @@ def inspect(path: Path, *, stats: bool = False) -> dict[str, Any]:
     >>> len(lanecast.inspect(path)["tensors"]), lanecast.inspect(path)["problems"]
     (1, [])
     """
-    return dict(_run(["inspect", _place(path), "--json", *_words({"stats": stats})])[1])
+    return dict(_run(["inspect", _place("path", path), "--json", *_words({"stats": stats})])[1])
 
 
 def verify(a: Path, b: Path, **options: Any) -> dict[str, Any]:
@@ -254,4 +261,4 @@ def verify(a: Path, b: Path, **options: Any) -> dict[str, Any]:
     >>> lanecast.verify(path, path)["equal"]
     True
     """
-    return dict(_run(["verify", _place(a), _place(b), "--json", *_words(options)])[1])
+    return dict(_run(["verify", _place("a", a), _place("b", b), "--json", *_words(options)])[1])

@@ -21,7 +21,7 @@ class Scaling:
     per_tensor(), per_axis(), along_axis() or blocks(), each with the fields below as keywords.
 
     rule: how scales follow from the data: "amax" "floor" "ceil" "even" "round_up"; None: floor for float8_e8m0fnu,
-        else amax.
+        else amax, by which alone other scales are found, and those never.
     tensor_scale: a factor of the whole tensor, a number or "compute" (of scales of float8_e4m3fn); with tensor_scale_divides=True elements count
         code * scale / factor.
     nonfinite: what NaN and Inf do to the scale of their block: "propagate" or "ignore".
