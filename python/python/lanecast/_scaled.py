@@ -239,7 +239,7 @@ def quantize(
     affine: find zero points too (profile "compressed_tensors", int4 and int8).
     packed: pack elements of fewer than 8 bits into bytes; high_first as in pack.
     progress: called with the pieces of the work that are done, and all of them; anew where a factor or the one scale is
-        found first. If it returns False, Cancelled is raised.
+        found first. If it returns False, Cancelled is raised. (A block and those beside it are one piece, however tall they are.)
     options: as astype has them, but for those of integers: they saturate, and int_rounding is the scaling's.
         stochastic=seed or (seed, first) rounds by chance.
 
