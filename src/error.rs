@@ -20,6 +20,8 @@ pub enum Side {
     Source,
     /// The one that is written.
     Destination,
+    /// The only one of a [cast in place](crate::Caster::cast_in_place).
+    Both,
 }
 
 impl fmt::Display for Side {
@@ -27,6 +29,7 @@ impl fmt::Display for Side {
         f.pad(match self {
             Self::Source => "source",
             Self::Destination => "destination",
+            Self::Both => "buffer",
         })
     }
 }

@@ -84,15 +84,13 @@ impl Caster {
     #[allow(unsafe_code, reason = "memory that nothing says is initialised")]
     pub unsafe fn cast_in_place_uninit(&self, buffer: &mut [MaybeUninit<u8>], n: usize) -> Result<(), Error> {
         let [from, to] = self.layouts();
-        let size = |layout: Layout, side, dtype| {
+        let side = Side::Both;
+        let size = |layout: Layout, dtype| {
             layout.byte_len(n).ok_or(Error::SizeOverflow { side, dtype, elements: n })
         };
-        let (source, destination) =
-            (size(from, Side::Source, self.from())?, size(to, Side::Destination, self.to())?);
-        let (side, dtype, needed) = match source < destination {
-            true => (Side::Destination, self.to(), destination),
-            false => (Side::Source, self.from(), source),
-        };
+        let (source, destination) = (size(from, self.from())?, size(to, self.to())?);
+        let (dtype, needed) =
+            if source < destination { (self.to(), destination) } else { (self.from(), source) };
         if buffer.len() != needed {
             return Err(Error::BufferSize { side, dtype, elements: n, needed, given: buffer.len() });
         }

@@ -101,11 +101,11 @@ fn wrong_sizes(isa: Isa) {
         |side, dtype, elements, needed, given| Error::BufferSize { side, dtype, elements, needed, given };
     for given in [0, 3, 11, 13] {
         let narrow = error(DType::F32, DType::U8, given, 3);
-        assert_eq!(narrow, size(Side::Source, DType::F32, 3, 12, given));
+        assert_eq!(narrow, size(Side::Both, DType::F32, 3, 12, given));
         let wide = error(DType::U8, DType::F32, given, 3);
-        assert_eq!(wide, size(Side::Destination, DType::F32, 3, 12, given));
+        assert_eq!(wide, size(Side::Both, DType::F32, 3, 12, given));
     }
-    let (side, elements) = (Side::Destination, usize::MAX);
+    let (side, elements) = (Side::Both, usize::MAX);
     assert_eq!(
         error(DType::U2, DType::F32, 12, usize::MAX),
         Error::SizeOverflow { side, dtype: DType::F32, elements }

@@ -409,7 +409,7 @@ fn failures_name_the_pointer() {
         fails(
             lanecast_cast_in_place(f32, f32, src, 4, 0, null()),
             size,
-            "buf_bytes is 4; no elements take 0",
+            "the buffer has 4 bytes; 0 elements of float32 need exactly 0",
         );
         // One buffer is neither source nor destination; its size is that of the wider elements.
         let u8 = LANECAST_DTYPE_UINT8;
@@ -417,12 +417,15 @@ fn failures_name_the_pointer() {
             fails(
                 lanecast_cast_in_place(from, to, src, 5, 2, null()),
                 size,
-                "buf_bytes is 5; 2 elements of float32 take 8",
+                "the buffer has 5 bytes; 2 elements of float32 need exactly 8",
             );
             fails(
                 lanecast_cast_in_place(from, to, src, 5, usize::MAX / 2, null()),
                 size,
-                &format!("{} elements of float32 do not fit into the address space", usize::MAX / 2),
+                &format!(
+                    "a buffer of {} elements of float32 does not fit into the address space",
+                    usize::MAX / 2
+                ),
             );
         }
         let odd = (&raw const shape).byte_add(1);

@@ -8,13 +8,13 @@ use std::panic::AssertUnwindSafe;
 use rust::checked::CastReport;
 use rust::parallel::{Parallel, ParallelFor, Progress};
 use rust::views::{StridedView, StridedViewMut};
-use rust::{Caster, Error};
+use rust::{Caster, Error, Side};
 
 #[cfg(unix)]
 use super::threads::{Pool, Started, cores};
 use super::{
-    LANECAST_ERR_SIZE, caster, guard, lanecast_dtype, lanecast_options, lanecast_report, lanecast_status,
-    memory, null, read_sized, reported, say, status, whole_buffers,
+    caster, guard, lanecast_dtype, lanecast_options, lanecast_report, lanecast_status, memory, null,
+    read_sized, reported, status, whole_buffers,
 };
 
 /// A piece of work: job is what came with it, index its number.
@@ -302,28 +302,14 @@ pub unsafe extern "C" fn lanecast_cast_in_place(
         // SAFETY: the caller's promise.
         let (caster, _) = unsafe { caster(from, to, o) }?;
         if n == 0 {
-            let text = format_args!("buf_bytes is {buf_bytes}; no elements take 0");
-            return if buf_bytes == 0 { Ok(()) } else { Err(say(LANECAST_ERR_SIZE, &text)) };
+            let (side, dtype, given) = (Side::Both, caster.from(), buf_bytes);
+            let error = Error::BufferSize { side, dtype, elements: 0, needed: 0, given };
+            return if buf_bytes == 0 { Ok(()) } else { Err(status(error)) };
         }
         let buffer = memory("buf", buf.cast::<MaybeUninit<u8>>(), buf_bytes)?;
         // SAFETY: the caller's promise.
-        unsafe { caster.cast_in_place_uninit(&mut *buffer.cast_mut(), n).map_err(in_place_status) }
+        unsafe { caster.cast_in_place_uninit(&mut *buffer.cast_mut(), n).map_err(status) }
     })
-}
-
-/// What is wrong with a cast in place, whose one buffer is neither the source nor the destination.
-fn in_place_status(error: Error) -> lanecast_status {
-    match error {
-        Error::BufferSize { dtype, elements, needed, given, .. } => {
-            let text = format_args!("buf_bytes is {given}; {elements} elements of {dtype} take {needed}");
-            say(LANECAST_ERR_SIZE, &text)
-        }
-        Error::SizeOverflow { dtype, elements, .. } => {
-            let text = format_args!("{elements} elements of {dtype} do not fit into the address space");
-            say(LANECAST_ERR_SIZE, &text)
-        }
-        error => status(error),
-    }
 }
 
 /// Casts the elements of a view to those of another of the same shape. src and dst point to the first element of each,

@@ -140,9 +140,9 @@ pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
 /// The error of an array whose dtype lanecast does not have, with what helps.
 pub(crate) fn refused_array(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
     let hint = match descr.kind() {
-        b'O' => "give its elements a dtype first: x.astype(float)",
+        b'O' => "give its elements a dtype first: numpy.asarray(x, float)",
         b'U' | b'S' | b'T' => "lanecast.parse reads numbers from texts",
-        b'M' | b'm' => "its numbers are x.view('int64')",
+        b'M' | b'm' => "its numbers are numpy.asarray(x).view('int64')",
         b'V' => "each field is an array of its own: x['name']",
         _ => return refused("cannot cast an array of", descr),
     };

@@ -106,12 +106,18 @@ fn read_tensor_scale(scaling: &Bound<'_, PyAny>) -> PyResult<TensorScale> {
     if value.extract::<String>().is_ok_and(|text| text == "compute") {
         return Ok(if divides { TensorScale::ComputeDivide } else { TensorScale::ComputeMultiply });
     }
-    let Ok(value) = value.extract::<f32>() else {
+    let Ok(number) = value.extract::<f64>() else {
         let value = value.repr()?;
         return Err(PyValueError::new_err(format!(
             "tensor_scale is {value}; it must be a number, 'compute' or None"
         )));
     };
+    let value = number as f32;
+    if (value == 0.0) != (number == 0.0) || value.is_finite() != number.is_finite() {
+        return Err(PyValueError::new_err(format!(
+            "tensor_scale is {number:e}; it is a float32, which has no such number"
+        )));
+    }
     Ok(if divides { TensorScale::Divide(value) } else { TensorScale::Multiply(value) })
 }
 

@@ -459,6 +459,7 @@ impl Quantizer {
     #[doc(hidden)]
     pub fn check_found(&self, zero_points: bool) -> Result<(), Error> {
         if zero_points {
+            check_zero_points(true, self.to().is_int())?;
             self.quantize.check_affine(self.scaling.profile)?;
         }
         self.quantize.check_found(self.scaling.profile)

@@ -377,10 +377,9 @@ impl Quantize {
         self.steps == Steps::Own
     }
 
-    /// May zero points be found, too?
+    /// May zero points of integers be found, too?
     pub(super) fn check_affine(&self, profile: Profile) -> Result<(), Error> {
         match self.steps {
-            _ if !self.to.is_int() => Err(Error::Unsupported { what: "floats have no zero point" }),
             Steps::Compressed => Ok(()),
             _ => Err(Error::ProfileNeeds {
                 profile,

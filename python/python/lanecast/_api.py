@@ -129,6 +129,8 @@ def _extents(name: str, given: Any) -> tuple[int, ...]:
     try:
         # (Arrays have __index__, whatever their shape is.)
         parts = tuple(given) if getattr(given, "ndim", 0) or not hasattr(given, "__index__") else (given,)
+        if any(isinstance(part, bool) for part in parts):
+            raise TypeError
         extents = tuple(operator.index(part) for part in parts)
     except TypeError:
         raise TypeError(f"{name} is {given!r}; it must be an integer, or a sequence of them") from None

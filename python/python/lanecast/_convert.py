@@ -91,7 +91,7 @@ def _words(options: dict[str, Any]) -> list[str]:
             words.append(flag)
         elif value is None or value is False:
             pass
-        elif isinstance(value, bytes | bytearray):
+        elif isinstance(value, bytes | bytearray | memoryview):
             raise TypeError(f"{name} is {value!r}; it must be a str, a number or a path, or several of these")
         elif isinstance(value, Iterable) and not isinstance(value, str):
             words += [f"{flag}={one}" for one in value]

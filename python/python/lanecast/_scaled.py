@@ -51,7 +51,7 @@ class Scaling:
     precision: Any = None
 
     def __post_init__(self) -> None:
-        if self.axis is not None and not hasattr(self.axis, "__index__"):
+        if self.axis is not None and (isinstance(self.axis, bool) or not hasattr(self.axis, "__index__")):
             raise TypeError(f"axis is {self.axis!r}; it must be an integer, or None")
         if self.block is not None:
             object.__setattr__(self, "block", _extents("block", self.block))
