@@ -2,7 +2,7 @@
 //!
 //! A *scan* finds out, with a few operations per register, whether all elements of a run fit the target. If not, [`Loops::judge`]
 //! decides for each element whether it is lost or inexact, and [`Loops::count`] counts those by class. They read native codes of 16, 32
-//! or 64 bits; `src/checked/look.rs` brings other sources to that form, and `src/checked/range.rs` computes the limits.
+//! or 64 bits; `src/checked/check.rs` brings other sources to that form, and `src/checked/range.rs` computes the limits.
 //!
 //! [`Fused`] casts and checks in one loop, which loads the source once. There is one for the few pairs where that is worth its code:
 //! those whose data the caches deliver faster than two loops can check and cast. It checks the results, for example by casting back.

@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::look::{BOX, Check, Rooms, room};
+use super::check::{BOX, Check, CheckCasters, memory_for};
 use super::report::{CastReport, Marks, Stop, Validity};
 use crate::cast::{Caster, check_size, typed};
 use crate::error::{Error, Side};
@@ -208,9 +208,9 @@ impl Caster {
     /// The source does not have the size of `n` elements, or there is no memory for those.
     pub fn report(&self, src: &[u8], n: usize) -> Result<CastReport, Error> {
         check_size(Side::Source, self.from(), self.options().src_packing, n, src.len())?;
-        let rooms = Rooms::default();
-        rooms.fill(self)?;
-        let check = Check::new(self, n, true, &rooms);
+        let casters = CheckCasters::default();
+        casters.fill(self)?;
+        let check = Check::new(self, n, true, &casters);
         let mut report = CastReport { elements: n, ..CastReport::default() };
         if check.finds_nothing() {
             return Ok(report);
@@ -219,7 +219,7 @@ impl Caster {
         // (Multiples of 8 elements, which are whole bytes.)
         let most = n.min(8 * (BOX / source(8).max(target(8))));
         let (mut results, mut marks) =
-            (room(self.to(), most, target(most))?, Marks { looks: true, ..Marks::REPORT });
+            (memory_for(self.to(), most, target(most))?, Marks { drops_results: true, ..Marks::REPORT });
         for first in (0..n).step_by(most.max(1)) {
             let end = n.min(first + most);
             let (src, out) =
@@ -241,9 +241,9 @@ impl Caster {
     ) -> Result<(&'a mut [u8], CastReport, usize), Error> {
         self.check(src.len(), dst.size(), n)?;
         marks.check(n)?;
-        let rooms = Rooms::default();
-        rooms.fill(self)?;
-        let check = Check::new(self, n, marks.counts_inexact(), &rooms);
+        let casters = CheckCasters::default();
+        casters.fill(self)?;
+        let check = Check::new(self, n, marks.counts_inexact(), &casters);
         let (report, lost) = check.run(src, dst.reborrow(), n, &mut marks)?;
         #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
         // SAFETY: `run` has initialised every byte when it is no error.

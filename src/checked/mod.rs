@@ -35,7 +35,7 @@
 
 mod bits;
 mod cast;
-mod look;
+mod check;
 mod parallel;
 mod range;
 mod report;
@@ -49,7 +49,7 @@ pub use self::cast::{
     try_cast_slice_validity_uninit_with, try_cast_slice_with,
 };
 #[cfg(feature = "zarr")]
-pub(crate) use self::look::read;
+pub(crate) use self::check::read;
 #[cfg(feature = "zarr")]
 pub(crate) use self::report::Marks;
 pub use self::report::{CastReport, Validity};

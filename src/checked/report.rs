@@ -224,7 +224,7 @@ pub(crate) struct Marks<'a> {
     /// What is refused.
     pub(super) stops: Option<Stop>,
     /// Nobody wants the results.
-    pub(super) looks: bool,
+    pub(super) drops_results: bool,
     /// Nor, then, which inexact element is the first.
     pub(super) knows_inexact: bool,
 }
@@ -243,7 +243,7 @@ impl<'a> Marks<'a> {
         validity: None,
         clears: false,
         stops: None,
-        looks: false,
+        drops_results: false,
         knows_inexact: false,
     };
 

@@ -2,7 +2,7 @@
 
 use core::ops::ControlFlow;
 
-use super::look::{BOX, Check, Rooms, room};
+use super::check::{BOX, Check, CheckCasters, memory_for};
 use super::report::{CastReport, Marks, Stop, numbered};
 use crate::cast::Caster;
 use crate::error::Error;
@@ -189,10 +189,10 @@ impl Caster {
         elements: usize,
         stops: Option<Stop>,
     ) -> Result<CastReport, Error> {
-        let marks = || Marks { looks: true, ..Marks::stopping(stops) };
-        let rooms = Rooms::default();
-        rooms.fill(self)?;
-        let check = Check::new(self, elements, marks().counts_inexact(), &rooms);
+        let marks = || Marks { drops_results: true, ..Marks::stopping(stops) };
+        let casters = CheckCasters::default();
+        casters.fill(self)?;
+        let check = Check::new(self, elements, marks().counts_inexact(), &casters);
         if elements == 0 || check.finds_nothing() {
             return Ok(CastReport { elements, ..CastReport::default() });
         }
@@ -238,7 +238,7 @@ impl Caster {
         let most = boxes.elements();
         let copier = copier(self.from(), Packing::OnePerByte, &self.options())?;
         let mut gathered = zeros(self.from(), if boxes.are_rows { 0 } else { most * from })?;
-        let mut results = room(self.to(), most, most * to)?;
+        let mut results = memory_for(self.to(), most, most * to)?;
         let mut report = CastReport { elements: src.shape().iter().product(), ..CastReport::default() };
         loop {
             let n = boxes.elements();

@@ -73,7 +73,7 @@ pub(super) struct Check<'a> {
     parts: Option<PartCheck<'a>>,
     /// If imaginary parts are lost: the casters to native codes of all real parts, and of a single part.
     imaginary: Option<&'a [Caster; 2]>,
-    rooms: &'a Rooms,
+    casters: &'a CheckCasters,
     /// The loop that casts and scans at once, if there is one.
     fused: Option<Fused<'a>>,
     /// None for the reference.
@@ -99,7 +99,7 @@ struct PartCheck<'a> {
     plain: Option<(Fit, usize)>,
     counts_inexact: bool,
     exact: Exactness,
-    rooms: &'a Rooms,
+    casters: &'a CheckCasters,
     /// The limits, and whether Inf and NaN are lost. They are kept with the plan, because finding them takes longer than casting hundreds of
     /// elements.
     limits: &'static Once<(Limits, [bool; 2])>,
@@ -121,7 +121,7 @@ struct Piece<'a> {
 /// The casters that a check may need, which are made on demand, in place, because they are large. The first two are made before the
 /// check.
 #[derive(Default)]
-pub(super) struct Rooms {
+pub(super) struct CheckCasters {
     homes: OnceCell<Caster>,
     imaginary: OnceCell<[Caster; 2]>,
     /// The caster back to `home`.
@@ -129,12 +129,12 @@ pub(super) struct Rooms {
 }
 
 /// The value of a cell, made first if there is none. (`get_or_init` of something that may fail.)
-fn made<T>(room: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
-    match room.get() {
+fn made<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+    match cell.get() {
         Some(made) => Ok(made),
         None => {
             let made = make()?;
-            Ok(room.get_or_init(|| made))
+            Ok(cell.get_or_init(|| made))
         }
     }
 }
@@ -149,7 +149,7 @@ enum Exactness {
     Back,
 }
 
-impl Rooms {
+impl CheckCasters {
     /// Makes the casters to native codes, if the cast needs them.
     pub(super) fn fill(&self, caster: &Caster) -> Result<(), Error> {
         let (route, real) = (caster.route(), is_of_real_parts(caster.route()));
@@ -171,8 +171,8 @@ impl Rooms {
     }
 }
 
-/// Room for the results of so many elements, which are so many bytes.
-pub(super) fn room(to: DType, elements: usize, bytes: usize) -> Result<Vec<u8>, Error> {
+/// Memory for the results of so many elements, which are so many bytes.
+pub(super) fn memory_for(to: DType, elements: usize, bytes: usize) -> Result<Vec<u8>, Error> {
     vec_with_capacity(bytes).map_err(|_| Error::Allocation { dtype: to, elements })
 }
 
@@ -187,17 +187,17 @@ fn loses_parts(route: &Route) -> bool {
 }
 
 impl<'a> Check<'a> {
-    /// `rooms` must have been filled for the caster. (This returns no `Result`, because moving one that large takes noticeable time.)
-    pub(super) fn new(caster: &'a Caster, n: usize, counts_inexact: bool, rooms: &'a Rooms) -> Self {
+    /// `casters` must have been filled for the caster. (This returns no `Result`, because moving one that large takes noticeable time.)
+    pub(super) fn new(caster: &'a Caster, n: usize, counts_inexact: bool, casters: &'a CheckCasters) -> Self {
         let route = caster.route();
         let loses = loses_parts(route);
         // (Not where exactness is told by casting back, which needs buffers.)
         let knows = caster.plan().plan.limits.get().is_some() && (!counts_inexact || route.to.is_int());
         Self {
             caster,
-            parts: loses.then(|| PartCheck::new(caster, counts_inexact, rooms)),
-            imaginary: rooms.imaginary.get(),
-            rooms,
+            parts: loses.then(|| PartCheck::new(caster, counts_inexact, casters)),
+            imaginary: casters.imaginary.get(),
+            casters,
             fused: if loses { check::fused(caster.plan(), counts_inexact) } else { None },
             // (The loops know nothing of stochastic rounding.)
             loops: Loops::of(caster.present()).filter(|_| !route.is_stochastic),
@@ -247,9 +247,9 @@ impl<'a> Check<'a> {
             let scans = unscanned == 0;
             let mut scans_pieces = scans;
             if scans {
-                let (found, done) = self.scan_plain(src, &mut dst, marks.looks);
+                let (found, done) = self.scan_plain(src, &mut dst, marks.drops_results);
                 let accepts = self.accepts(found, marks);
-                if let Some(Found { inexact, .. }) = found.filter(|_| accepts && marks.looks)
+                if let Some(Found { inexact, .. }) = found.filter(|_| accepts && marks.drops_results)
                     && (inexact == 0 || marks.knows_inexact || report.first_inexact.is_some())
                 {
                     report.inexact += inexact;
@@ -301,7 +301,7 @@ impl<'a> Check<'a> {
     ) -> Result<CastReport, Error> {
         let found = if self.caster.route().is_stochastic {
             let caster = self.caster.at(first);
-            Check::new(&caster, n, marks.counts_inexact(), self.rooms).run(src, dst, n, marks)
+            Check::new(&caster, n, marks.counts_inexact(), self.casters).run(src, dst, n, marks)
         } else {
             self.run(src, dst, n, marks)
         };
@@ -475,11 +475,16 @@ impl<'a> Check<'a> {
 
     /// Scans the source as it is, if that can be done. If there is a loop that does both, and not only a look is wanted, it also casts:
     /// returns how many elements were cast.
-    fn scan_plain(&self, src: &[u8], dst: &mut Destination<'_, u8>, looks: bool) -> (Option<Found>, usize) {
+    fn scan_plain(
+        &self,
+        src: &[u8],
+        dst: &mut Destination<'_, u8>,
+        drops_results: bool,
+    ) -> (Option<Found>, usize) {
         let (Some(loops), Some(parts)) = (self.loops, &self.parts) else { return (None, 0) };
         let Some((fit, width)) = parts.plain.filter(|_| self.imaginary.is_none()) else { return (None, 0) };
         let (mut done, mut found) = (0, Found { fits: true, inexact: 0 });
-        if let Some(fused) = self.fused.as_ref().filter(|_| !looks) {
+        if let Some(fused) = self.fused.as_ref().filter(|_| !drops_results) {
             (done, found) = fused.cast(&fit, src, dst);
         }
         let codes = Codes { bytes: &src[done * width..], width };
@@ -702,10 +707,10 @@ impl<'a> Check<'a> {
 }
 
 impl<'a> PartCheck<'a> {
-    fn new(caster: &'a Caster, counts_inexact: bool, rooms: &'a Rooms) -> Self {
+    fn new(caster: &'a Caster, counts_inexact: bool, casters: &'a CheckCasters) -> Self {
         let route = caster.route();
         let (from, to, policy) = (route.from, route.to, &route.policy);
-        let (home, homes) = (home(from), rooms.homes.get());
+        let (home, homes) = (home(from), casters.homes.get());
         let fit = range::fit(home, to, policy);
         Self {
             caster,
@@ -727,7 +732,7 @@ impl<'a> PartCheck<'a> {
                 (false, true) => Exactness::Whole,
                 _ => Exactness::Back,
             },
-            rooms,
+            casters,
             limits: &caster.plan().plan.limits,
         }
     }
@@ -749,7 +754,7 @@ impl<'a> PartCheck<'a> {
 
     /// The caster back to `home`.
     fn back(&self) -> Result<&Caster, Error> {
-        made(&self.rooms.back, || {
+        made(&self.casters.back, || {
             let (options, caster) = (self.caster.options(), self.caster);
             let to = if self.units == 2 { self.to } else { caster.to() };
             let options = native(caster).src_order(options.dst_order).src_packing(options.dst_packing);
