@@ -121,10 +121,10 @@ fn markdown_table(rows: &[Vec<String>]) -> String {
 pub(crate) fn markdown() -> String {
     let mut page = String::from(
         "# Type promotion\n\n\
-         What operands of different dtypes become, by ruleset, and where the rulesets disagree. What each rule is, and\n\
-         where the real system does something else, say the documentation comments of `Rules`. This page is generated:\n\
-         `LANECAST_BLESS=1 cargo test --test promotion` writes it. `–` is an error. Names are short: `u8` is uint8,\n\
-         `bf16` bfloat16, `c64` complex64.\n\n",
+         What operands of different dtypes become under each ruleset, and where the rulesets disagree. The documentation\n\
+         comments of `Rules` say what each rule is, and where the real system does something else.\n\n\
+         In the tables `–` is an error, and names are short: `u8` is uint8, `bf16` bfloat16, `c64` complex64. This page is\n\
+         generated: `LANECAST_BLESS=1 cargo test --test promotion` writes it.\n\n",
     );
     for rules in Rules::ALL {
         let dtypes = rules.dtypes();
