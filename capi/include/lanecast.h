@@ -1186,6 +1186,25 @@ lanecast_status lanecast_cast_strided_checked(lanecast_dtype from,
                                               const struct lanecast_options *o,
                                               struct lanecast_report *report);
 
+/*
+ What lanecast_cast_strided_checked would find. Nothing is cast, and no room for the result is needed; dst_packing of the options does
+ not matter. report may be NULL.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, shape, src_strides), _SIZE, _MEMORY,
+ _LOSSY.
+
+ # Safety
+ Every element of `src` is readable; `shape` and `src_strides` are readable for `ndim` numbers; `o` is NULL or points to `o->size`
+ readable bytes; `report` is NULL or writable.
+ */
+lanecast_status lanecast_check_strided(lanecast_dtype from,
+                                       const void *src,
+                                       const ptrdiff_t *src_strides,
+                                       lanecast_dtype to,
+                                       const size_t *shape,
+                                       size_t ndim,
+                                       const struct lanecast_options *o,
+                                       struct lanecast_report *report);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

@@ -848,7 +848,7 @@ fn views_on_threads_and_checked() {
         how.assume_init()
     };
     (how.threads, how.chunk) = (2, 600);
-    let mut report = core::mem::MaybeUninit::<lanecast_report>::zeroed();
+    let [mut report, mut looked] = [core::mem::MaybeUninit::<lanecast_report>::zeroed(); 2];
     // SAFETY: views in the buffers above.
     unsafe {
         let d = plain.as_mut_ptr().cast();
@@ -864,6 +864,13 @@ fn views_on_threads_and_checked() {
         assert_eq!(check(200, null_mut()), LANECAST_ERR_DTYPE);
         assert_eq!(check(int8, null_mut()), LANECAST_ERR_LOSSY);
         assert_eq!(check(int8, report.as_mut_ptr()), LANECAST_ERR_LOSSY);
+        let look = |src, to, report| lanecast_check_strided(int16, src, rows, to, shape, 2, null(), report);
+        assert_eq!(look(s, 200, null_mut()), LANECAST_ERR_DTYPE);
+        assert_eq!(look(null(), int8, null_mut()), LANECAST_ERR_NULL);
+        assert_eq!(look(s, int16, looked.as_mut_ptr()), LANECAST_OK);
+        assert_eq!(looked.assume_init().elements, 5000);
+        assert_eq!(look(s, int8, looked.as_mut_ptr()), LANECAST_ERR_LOSSY);
+        assert_eq!(looked.assume_init(), report.assume_init());
     }
     assert!(shared == plain && checked == plain);
     // Element [i, j] of the shape is number i + 100 * j of the source.

@@ -409,6 +409,42 @@ pub unsafe extern "C" fn lanecast_cast_strided_checked(
     })
 }
 
+/// What lanecast_cast_strided_checked would find. Nothing is cast, and no room for the result is needed; dst_packing of the options does
+/// not matter. report may be NULL.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, shape, src_strides), _SIZE, _MEMORY,
+/// _LOSSY.
+///
+/// # Safety
+/// Every element of `src` is readable; `shape` and `src_strides` are readable for `ndim` numbers; `o` is NULL or points to `o->size`
+/// readable bytes; `report` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_check_strided(
+    from: lanecast_dtype,
+    src: *const c_void,
+    src_strides: *const isize,
+    to: lanecast_dtype,
+    shape: *const usize,
+    ndim: usize,
+    o: *const lanecast_options,
+    report: *mut lanecast_report,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise, as long as the view is used.
+        let (caster, src) = unsafe {
+            let (caster, _) = caster(from, to, o)?;
+            let (shape, strides) =
+                (numbers("shape", shape, ndim)?, numbers("src_strides", src_strides, ndim)?);
+            if src.is_null() && !shape.contains(&0) {
+                return Err(null("src"));
+            }
+            (caster, StridedView::from_ptr(src.cast(), shape, strides))
+        };
+        let found = caster.report_strided(&src).map_err(status)?;
+        // SAFETY: the caller's promise.
+        unsafe { reported(found, report) }
+    })
+}
+
 /// The cast of two views, and those.
 ///
 /// # Safety
