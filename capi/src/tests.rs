@@ -866,6 +866,7 @@ fn views_on_threads_and_checked() {
         assert_eq!(check(int8, report.as_mut_ptr()), LANECAST_ERR_LOSSY);
         let look = |src, to, report| lanecast_check_strided(int16, src, rows, to, shape, 2, null(), report);
         assert_eq!(look(s, 200, null_mut()), LANECAST_ERR_DTYPE);
+        assert_eq!(look(s, LANECAST_DTYPE_INT4, null_mut()), LANECAST_ERR_LOSSY);
         assert_eq!(look(null(), int8, null_mut()), LANECAST_ERR_NULL);
         assert_eq!(look(s, int16, looked.as_mut_ptr()), LANECAST_OK);
         assert_eq!(looked.assume_init().elements, 5000);

@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use rust::checked::CastReport;
 use rust::parallel::{Parallel, ParallelFor, Progress};
 use rust::views::{StridedView, StridedViewMut};
-use rust::{Caster, Error, Side};
+use rust::{Caster, Error, Packing, Side};
 
 #[cfg(unix)]
 use super::threads::{Pool, Started, cores};
@@ -431,12 +431,15 @@ pub unsafe extern "C" fn lanecast_check_strided(
     guard(|| {
         // SAFETY: the caller's promise, as long as the view is used.
         let (caster, src) = unsafe {
-            let (caster, _) = caster(from, to, o)?;
+            let (caster, options) = caster(from, to, o)?;
             let (shape, strides) =
                 (numbers("shape", shape, ndim)?, numbers("src_strides", src_strides, ndim)?);
             if src.is_null() && !shape.contains(&0) {
                 return Err(null("src"));
             }
+            // (Packed elements make no view, but there is none of the destination.)
+            let options = options.dst_packing(Packing::OnePerByte);
+            let caster = Caster::new(caster.from(), caster.to(), &options).map_err(status)?;
             (caster, StridedView::from_ptr(src.cast(), shape, strides))
         };
         let found = caster.report_strided(&src).map_err(status)?;
