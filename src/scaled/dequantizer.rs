@@ -1,4 +1,4 @@
-//! Elements under scales to floats.
+//! Dequantisation: elements under scales become floats.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,7 +21,7 @@ use crate::kernels::memory::Destination;
 use crate::kernels::scaled::in_kernel_environment;
 use crate::parallel::Parallel;
 
-/// Casts elements under scales to floats: decided once, kept, used from any thread.
+/// Casts elements under scales to floats. It is made once and kept, and any thread can use it.
 ///
 /// ```
 /// use lanecast::scaled::{Dequantizer, Scaling};
@@ -56,10 +56,10 @@ impl fmt::Debug for Dequantizer {
 }
 
 impl Dequantizer {
-    /// Decides the dequantisation of `from` to `to`, a float of 16 bits or more.
+    /// Decides how to dequantise `from` to `to`, a float of 16 bits or more.
     ///
-    /// Of the options, packing of the elements, byte orders and `isa` count, and by lanecast's own rule `rounding`; profiles round to
-    /// nearest even. No other counts: `stochastic` does not round what is dequantised.
+    /// Of the options, the packing of the elements, byte orders and `isa` apply, and by lanecast's own rule `rounding`;
+    /// profiles round to nearest even. No other option applies, `stochastic` included.
     ///
     /// ```
     /// use lanecast::scaled::{Dequantizer, Scaling};
@@ -69,8 +69,8 @@ impl Dequantizer {
     ///
     /// # Errors
     ///
-    /// This pair, or the profile for it, is not there; a factor of the tensor is not given, finite and positive; the
-    /// instruction set is not available.
+    /// The pair, or the profile for it, does not exist; a factor of the tensor is not given as a finite, positive number; or
+    /// the instruction set is not available.
     pub fn new(from: DType, to: DType, scaling: &Scaling, options: &CastOptions) -> Result<Self, Error> {
         let dequantize = Dequantize::new(from, to, scaling, options)?;
         let read = Elements::read(from, options, None)?;
@@ -87,7 +87,7 @@ impl Dequantizer {
         })
     }
 
-    /// The dtype of the elements.
+    /// Returns the dtype of the elements.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Dequantizer, Scaling}};
@@ -99,7 +99,7 @@ impl Dequantizer {
         self.dequantize.from
     }
 
-    /// The dtype of the data.
+    /// Returns the dtype of the data.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Dequantizer, Scaling}};
@@ -111,7 +111,7 @@ impl Dequantizer {
         self.dequantize.to
     }
 
-    /// The scaling it was made from.
+    /// Returns the scaling that the dequantizer was made from.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Dequantizer, Scaling}};
@@ -123,7 +123,7 @@ impl Dequantizer {
         &self.scaling
     }
 
-    /// The shape of the scales of data of a shape.
+    /// Returns the shape of the scales for data of this shape.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Dequantizer, Scaling}};
@@ -134,12 +134,12 @@ impl Dequantizer {
     ///
     /// # Errors
     ///
-    /// The blocks do not go with the shape.
+    /// The blocks do not fit the shape.
     pub fn scale_shape(&self, shape: &[usize]) -> Result<Vec<usize>, Error> {
         self.scaling.scale_shape(shape)
     }
 
-    /// The bytes of the scales of data of a shape.
+    /// Returns how many bytes the scales take for data of this shape.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Dequantizer, Scaling}};
@@ -155,7 +155,7 @@ impl Dequantizer {
         self.scaling.scale_bytes(shape)
     }
 
-    /// The bytes of the elements of data of a shape.
+    /// Returns how many bytes the elements take for data of this shape.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Dequantizer, Scaling}};
@@ -171,7 +171,8 @@ impl Dequantizer {
         code_bytes_of(shape, &self.scaling, self.dequantize.from, self.options.src_packing)
     }
 
-    /// Casts elements of a shape. Zero points are as in [`Quantizer::quantize_given`](crate::scaled::Quantizer::quantize_given).
+    /// Casts elements of this shape to floats. Zero points are as in
+    /// [`Quantizer::quantize_given`](crate::scaled::Quantizer::quantize_given).
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Dequantizer, Scaling}};
@@ -184,7 +185,7 @@ impl Dequantizer {
     ///
     /// # Errors
     ///
-    /// A buffer does not have the size that the shape needs, or there are zero points of floats. Nothing was written.
+    /// A buffer does not have the size that the shape needs, or there are zero points for floats. Nothing was written.
     pub fn dequantize(
         &self,
         src: &[u8],
@@ -196,7 +197,7 @@ impl Dequantizer {
         self.run(src, shape, scales, zero_points, dst.into(), &alone())
     }
 
-    /// [`Dequantizer::dequantize`] on all threads, see [`Caster::par_cast`](crate::Caster::par_cast).
+    /// As [`Dequantizer::dequantize`], but on all threads: see [`Caster::par_cast`](crate::Caster::par_cast).
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Dequantizer, Scaling}};
@@ -221,7 +222,7 @@ impl Dequantizer {
         self.run(src, shape, scales, zero_points, dst.into(), &Parallel::new())
     }
 
-    /// [`Dequantizer::dequantize`] on the threads of `how`.
+    /// As [`Dequantizer::dequantize`], but on the threads of `how`.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Dequantizer, Scaling}};
@@ -234,7 +235,7 @@ impl Dequantizer {
     ///
     /// # Errors
     ///
-    /// As [`Dequantizer::dequantize`], or the callback has stopped it.
+    /// As [`Dequantizer::dequantize`], or the callback stopped the cast.
     pub fn par_dequantize_with(
         &self,
         src: &[u8],
@@ -247,7 +248,7 @@ impl Dequantizer {
         self.run(src, shape, scales, zero_points, dst.into(), how)
     }
 
-    /// The same to memory that need not be initialised, which is returned initialised.
+    /// As [`Dequantizer::par_dequantize_with`], but to memory that need not be initialised, which is returned initialised.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Dequantizer, Scaling}};

@@ -1,4 +1,4 @@
-//! Floats to elements under scales.
+//! Quantisation: floats become elements under scales.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -32,10 +32,10 @@ use crate::kernels::memory::Destination;
 use crate::kernels::scaled::in_kernel_environment;
 use crate::parallel::Parallel;
 
-/// Casts floats to elements under scales: decided once, kept, used from any thread.
+/// Casts floats to elements under scales. It is made once and kept, and any thread can use it.
 ///
-/// Data are bytes in row-major order and a shape. The options say rounding, saturation, NaN, packing and byte orders
-/// (scales and zero points have that of the elements); [`Quantizer::new`] says which of them count when.
+/// Data are given as bytes in row-major order, with a shape. The options set rounding, saturation, NaN, packing and byte orders
+/// (scales and zero points have the byte order of the elements); [`Quantizer::new`] says which of them apply when.
 ///
 /// ```
 /// use lanecast::scaled::{Quantizer, Scaling};
@@ -57,7 +57,7 @@ pub struct Quantizer {
     decided: Option<Decided>,
     #[cfg(isa = "vector")]
     wide: Option<Wide>,
-    /// Data as float64.
+    /// Casts data to float64.
     #[cfg(isa = "vector")]
     to_f64: Option<Caster>,
 }
@@ -75,12 +75,14 @@ impl fmt::Debug for Quantizer {
 }
 
 impl Quantizer {
-    /// Decides the quantisation of `from`, a float of 16 bits or more (by [`Profile::Onnx`](super::Profile) int32, too), to `to`.
+    /// Decides how to quantise `from`, a float of 16 bits or more, to `to`. By [`Profile::Onnx`](super::Profile), `from` can be
+    /// int32, too.
     ///
-    /// Of the options, packing, byte orders and `isa` count always, and for floats `nan_to_finite`. By lanecast's own rule `rounding`,
-    /// `saturation` and `stochastic` (to floats of 16 bits or fewer) count for floats, too; by [`Profile::Onnx`](super::Profile)
-    /// `saturation`; the other profiles have these as their systems do. Integers saturate, and are rounded as
-    /// [`Scaling::int_rounding`] says, by profiles to nearest even: neither `int_rounding` nor `float_to_int` of the options counts, nor chance.
+    /// Packing, byte orders and `isa` of the options always apply, and `nan_to_finite` if `to` is a float. To floats,
+    /// lanecast's own rule also follows `rounding`, `saturation` and, up to 16 bits, `stochastic`;
+    /// [`Profile::Onnx`](super::Profile) follows `saturation`; the other profiles round and saturate as their systems do.
+    /// Integers saturate and are rounded as [`Scaling::int_rounding`] says, by profiles to nearest even: `int_rounding`,
+    /// `float_to_int` and `stochastic` of the options do not apply to them.
     ///
     /// ```
     /// # use lanecast::scaled::{Quantizer, Scaling};
@@ -106,7 +108,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// This pair, rule or profile is not there, they do not go together, a factor of the tensor is not finite and positive, or
+    /// The pair, rule or profile does not exist, they cannot be combined, a factor of the tensor is not finite and positive, or
     /// the instruction set is not available.
     pub fn new(from: DType, to: DType, scaling: &Scaling, options: &CastOptions) -> Result<Self, Error> {
         let quantize = Quantize::new(from, to, scaling, options)?;
@@ -128,7 +130,7 @@ impl Quantizer {
         })
     }
 
-    /// The dtype of the data.
+    /// Returns the dtype of the data.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -140,7 +142,7 @@ impl Quantizer {
         self.quantize.from
     }
 
-    /// The dtype of the elements.
+    /// Returns the dtype of the elements.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -152,7 +154,7 @@ impl Quantizer {
         self.quantize.to
     }
 
-    /// The scaling it was made from.
+    /// Returns the scaling that the quantizer was made from.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -164,7 +166,7 @@ impl Quantizer {
         &self.scaling
     }
 
-    /// The shape of the scales of data of a shape.
+    /// Returns the shape of the scales for data of this shape.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -175,12 +177,12 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// The blocks do not go with the shape.
+    /// The blocks do not fit the shape.
     pub fn scale_shape(&self, shape: &[usize]) -> Result<Vec<usize>, Error> {
         self.scaling.scale_shape(shape)
     }
 
-    /// The bytes of the scales of data of a shape.
+    /// Returns how many bytes the scales take for data of this shape.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -196,7 +198,7 @@ impl Quantizer {
         self.scaling.scale_bytes(shape)
     }
 
-    /// The bytes of the elements of data of a shape.
+    /// Returns how many bytes the elements take for data of this shape.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -212,7 +214,7 @@ impl Quantizer {
         code_bytes_of(shape, &self.scaling, self.quantize.to, self.options.dst_packing)
     }
 
-    /// Casts data, with scales that are found from them and written.
+    /// Casts data under scales that are found from the data and written to `scales`.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -226,7 +228,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// A buffer does not have the size that the shape needs, or the profile takes scales that are given. Nothing was written.
+    /// A buffer does not have the size that the shape needs, or the profile requires given scales. Nothing was written.
     pub fn quantize(
         &self,
         src: &[u8],
@@ -237,7 +239,7 @@ impl Quantizer {
         self.found(src, shape, dst.into(), scales, None, &alone())
     }
 
-    /// [`Quantizer::quantize`] on all threads, see [`Caster::par_cast`](crate::Caster::par_cast).
+    /// As [`Quantizer::quantize`], but on all threads: see [`Caster::par_cast`](crate::Caster::par_cast).
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -273,7 +275,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// As [`Quantizer::quantize`], or the callback has stopped it.
+    /// As [`Quantizer::quantize`], or the callback stopped the cast.
     pub fn par_quantize_with(
         &self,
         src: &[u8],
@@ -285,7 +287,7 @@ impl Quantizer {
         self.found(src, shape, dst.into(), scales, None, how)
     }
 
-    /// The same to memory that need not be initialised, which is returned initialised.
+    /// As [`Quantizer::par_quantize_with`], but to memory that need not be initialised, which is returned initialised.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Quantizer, Scaling}};
@@ -313,8 +315,10 @@ impl Quantizer {
         Ok((filled(dst), found))
     }
 
-    /// Casts data, with scales and zero points that are found from them and written: [`Profile::CompressedTensors`](super::Profile)
-    /// to int4 and int8. Zero points are packed as the elements are.
+    /// Casts data under scales and zero points that are found from the data and written.
+    ///
+    /// Only [`Profile::CompressedTensors`](super::Profile) does this, to int4 and int8. Zero points are packed as the elements
+    /// are.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Profile, Quantizer, Scaling}};
@@ -341,7 +345,7 @@ impl Quantizer {
         self.par_quantize_affine(src, shape, dst, scales, zero_points, &alone())
     }
 
-    /// [`Quantizer::quantize_affine`] on the threads of `how`.
+    /// As [`Quantizer::quantize_affine`], but on the threads of `how`.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Profile, Quantizer, Scaling}};
@@ -355,7 +359,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// As [`Quantizer::quantize`], or the callback has stopped it.
+    /// As [`Quantizer::quantize`], or the callback stopped the cast.
     pub fn par_quantize_affine(
         &self,
         src: &[u8],
@@ -368,9 +372,11 @@ impl Quantizer {
         self.found(src, shape, dst.into(), scales, Some(zero_points), how)
     }
 
-    /// Casts data under scales that are given, and zero points if the elements are integers (by [`Profile::Onnx`](super::Profile) float4
-    /// and float6, too): one for each scale, in the
-    /// order of the shape of the scales, of the dtype of the elements and packed as they are.
+    /// Casts data under given scales, and given zero points if the elements are integers (by [`Profile::Onnx`](super::Profile)
+    /// float4 and float6, too).
+    ///
+    /// There is one zero point for each scale, in row-major order of the shape of the scales. Zero points have the dtype of the
+    /// elements and are packed as they are.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -384,8 +390,8 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// A buffer does not have the size that the shape needs; there are zero points of floats; the factor of the tensor is to be
-    /// computed. Nothing was written.
+    /// A buffer does not have the size that the shape needs, there are zero points for floats, or the factor of the tensor is
+    /// one to be computed. Nothing was written.
     pub fn quantize_given(
         &self,
         src: &[u8],
@@ -397,7 +403,7 @@ impl Quantizer {
         self.given(src, shape, scales, zero_points, dst.into(), &alone())
     }
 
-    /// [`Quantizer::quantize_given`] on the threads of `how`.
+    /// As [`Quantizer::quantize_given`], but on the threads of `how`.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Quantizer, Scaling}};
@@ -411,7 +417,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// As [`Quantizer::quantize_given`], or the callback has stopped it.
+    /// As [`Quantizer::quantize_given`], or the callback stopped the cast.
     pub fn par_quantize_given(
         &self,
         src: &[u8],
@@ -424,7 +430,7 @@ impl Quantizer {
         self.given(src, shape, scales, zero_points, dst.into(), how)
     }
 
-    /// The same to memory that need not be initialised, which is returned initialised.
+    /// As [`Quantizer::par_quantize_given`], but to memory that need not be initialised, which is returned initialised.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Quantizer, Scaling}};
@@ -455,7 +461,8 @@ impl Quantizer {
         Ok(filled(dst))
     }
 
-    /// May scales be found, and zero points? No buffer is looked at: it is asked before one is made ready.
+    /// Checks whether scales, and with `zero_points` those too, can be found. It needs no buffer, so that callers can ask
+    /// before they prepare one.
     #[doc(hidden)]
     pub fn check_found(&self, zero_points: bool) -> Result<(), Error> {
         if zero_points {
@@ -465,7 +472,8 @@ impl Quantizer {
         self.quantize.check_found(self.scaling.profile)
     }
 
-    /// May scales be given, and zero points? As [`Quantizer::check_found`].
+    /// Checks whether scales, and with `zero_points` those too, can be given. It needs no buffer, as
+    /// [`Quantizer::check_found`].
     #[doc(hidden)]
     pub fn check_given(&self, zero_points: bool) -> Result<(), Error> {
         if matches!(self.quantize.tensor, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
@@ -505,7 +513,7 @@ impl Quantizer {
         })
     }
 
-    /// Calls a function with a quantisation that finds scales, to so many bytes.
+    /// Calls `run` with a quantisation that finds scales, to a destination of `dst` bytes.
     pub(super) fn with_job(
         &self,
         src: &[u8],
@@ -534,7 +542,7 @@ impl Quantizer {
         })
     }
 
-    /// Calls a function with a quantisation to so many bytes, and the scales that are given.
+    /// Calls `run` with a quantisation to a destination of `dst` bytes, and with the given scales.
     pub(super) fn with_given(
         &self,
         src: &[u8],
@@ -550,7 +558,7 @@ impl Quantizer {
         run(self.job(&grid, &source, false)?, given)
     }
 
-    /// Scales and zero points that are given, checked.
+    /// Checks given scales and zero points, and returns them.
     fn are_given<'a>(
         &self,
         shape: &[usize],
@@ -564,7 +572,7 @@ impl Quantizer {
         given(shape, grid, &self.scaling, how_packed, scales, zero_points, q.has_zero_points())
     }
 
-    /// Data.
+    /// Returns the data as the source of a quantisation.
     fn floats<'a>(&'a self, src: &'a [u8]) -> Result<Floats<'a>, Error> {
         let elements = Elements::read(self.quantize.from, &self.options, None)?;
         Ok(Floats {
@@ -583,7 +591,7 @@ impl Quantizer {
         None
     }
 
-    /// A quantisation of a buffer.
+    /// Returns the quantisation of one buffer.
     fn job<'a>(
         &'a self,
         grid: &'a Grid,

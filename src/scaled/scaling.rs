@@ -1,4 +1,4 @@
-//! What a scaling is: block, scales, rules and layouts, as a value.
+//! What a scaling is, as a value: blocks, scales, rules and layouts.
 
 use crate::formats::dtype::DType;
 use crate::formats::name::named;
@@ -7,8 +7,10 @@ use crate::formats::options::Rounding;
 /// The most dimensions of data.
 pub(super) const MAX_DIMS: usize = 8;
 
-/// How the scale of a block follows from its data: from amax, the largest magnitude, and M, the largest value of the target. (Of the
-/// profiles, [`Profile::Torchao`] takes these for MX; the other packages have rules of their own, whatever is said here.)
+/// How the scale of a block follows from amax, the largest magnitude of its data, and M, the largest value of the target.
+///
+/// Among the profiles of packages, [`Profile::Torchao`] applies this rule to MX; the others find scales by rules of their own,
+/// whatever is set here.
 ///
 /// ```
 /// use lanecast::scaled::{Quantizer, ScaleRule, Scaling};
@@ -31,15 +33,15 @@ pub(super) const MAX_DIMS: usize = 8;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum ScaleRule {
-    /// amax / M, rounded once to the scale's dtype. For scales that are floats with a mantissa, and their default.
+    /// amax / M, rounded once to the scale's dtype. For scales that are floats with a mantissa, whose default it is.
     Amax = 0,
-    /// floor(log2 amax) − floor(log2 M), as the OCP formats have it. For float8_e8m0fnu, and its default.
+    /// floor(log2 amax) − floor(log2 M), as the OCP formats define it. For float8_e8m0fnu, whose default it is.
     Floor = 1,
     /// ceil(log2 amax) − floor(log2 M).
     Ceil = 2,
-    /// As `Floor`, of amax rounded to the mantissa width of the target, halves up.
+    /// As `Floor`, but of amax rounded to the mantissa width of the target, halves up.
     Even = 3,
-    /// ceil(log2(amax / M)): nothing saturates (RCEIL, cuBLAS).
+    /// ceil(log2(amax / M)), so that nothing saturates (RCEIL, cuBLAS).
     RoundUp = 4,
 }
 
@@ -65,14 +67,14 @@ pub enum ScaleRule {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum NonFinite {
-    /// A NaN makes the scale NaN, an Inf the largest one.
+    /// A NaN makes the scale NaN; without one, an Inf makes it the largest finite scale.
     #[default]
     Propagate = 0,
-    /// The scale is that of the finite elements.
+    /// NaN and Inf are ignored: the scale is that of the finite elements.
     Ignore = 1,
 }
 
-/// A factor of the whole tensor, beside the scales of the blocks.
+/// A factor of the whole tensor, applied together with the scales of the blocks.
 ///
 /// ```
 /// use lanecast::scaled::{Dequantizer, Scaling, TensorScale};
@@ -92,21 +94,21 @@ pub enum NonFinite {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum TensorScale {
-    /// There is none.
+    /// No factor.
     #[default]
     None,
-    /// An element counts code * scale * this.
+    /// The value of an element is code * scale * this.
     Multiply(f32),
-    /// An element counts code * scale / this.
+    /// The value of an element is code * scale / this.
     Divide(f32),
-    /// To multiply with, found from the data: amax / (M * 448).
+    /// A factor to multiply by, computed from the data: amax / (M * 448).
     ComputeMultiply,
-    /// To divide by, found from the data: M * 448 / amax.
+    /// A factor to divide by, computed from the data: M * 448 / amax.
     ComputeDivide,
 }
 
-/// Whose bits: lanecast's own rule, or those of a package, step by step. What each does is in the documentation of
-/// [the module](crate::scaled).
+/// Whose results a scaled cast gives bit for bit: those of lanecast's own rule, or those of a package, by the same steps. The
+/// documentation of [the module](crate::scaled) says what each profile does.
 ///
 /// ```
 /// use lanecast::scaled::{Profile, Quantizer, Scaling};
@@ -119,15 +121,15 @@ pub enum TensorScale {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum Profile {
-    /// One rounding of the exact quotient or product.
+    /// lanecast's own rule: the exact quotient or product is rounded once.
     #[default]
     Lanecast = 0,
-    /// The OCP Microscaling formats: the same.
+    /// The OCP Microscaling formats: the same arithmetic as `Lanecast`.
     Ocp = 1,
-    /// The operators of ONNX. Scales are given.
+    /// The operators of ONNX. Scales must be given.
     Onnx = 2,
-    /// torchao: MX by e8m0 scales, NVFP4 by float8_e4m3fn scales, block float8 by float32 scales; integers of up to 8 bits by
-    /// scales of 16 and 32 bits that are given, as `quantize_affine`.
+    /// torchao: MX with float8_e8m0fnu scales, NVFP4 with float8_e4m3fn scales, block float8 with float32 scales; and, as its
+    /// `quantize_affine`, integers of up to 8 bits with given scales of 16 or 32 bits.
     Torchao = 3,
     /// NVIDIA ModelOpt: NVFP4, MXFP8, MXFP4.
     Modelopt = 4,
@@ -139,13 +141,13 @@ pub enum Profile {
     Comfy = 7,
     /// gpt-oss as transformers reads it: scale FF is 2^128. Dequantises only.
     GptOss = 8,
-    /// The product in float32, then a cast. Dequantises only.
+    /// The product is computed in float32, then cast to the dtype of the output. Dequantises only.
     F32 = 9,
-    /// Code, zero point and scale cast to the output's dtype first, and the product there. Dequantises only.
+    /// Code, zero point and scale are cast to the dtype of the output first, and multiplied there. Dequantises only.
     Output = 10,
 }
 
-/// How scales lie in their buffer.
+/// How the scales are laid out in their buffer.
 ///
 /// ```
 /// use lanecast::scaled::{Quantizer, ScaleLayout, Scaling};
@@ -160,12 +162,13 @@ pub enum Profile {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum ScaleLayout {
-    /// As the shape of the scales says, the last dimension fastest.
+    /// In the order of their shape, the last dimension varying fastest.
     #[default]
     RowMajor = 0,
-    /// The first dimension fastest of R x C scales, where R is the product of all dimensions but the last.
+    /// R x C scales with the first dimension varying fastest, where R is the product of all dimensions but the last.
     ColumnMajor = 1,
-    /// R x C scales of one byte, padded with zero bytes to multiples of 128 and 4, in tiles of 512 bytes: those of the tensor cores.
+    /// R x C scales of one byte, padded with zero bytes to multiples of 128 and 4, in tiles of 512 bytes: the layout of the
+    /// tensor cores.
     #[cfg_attr(feature = "serde", serde(rename = "swizzle_32x4x4"))]
     Swizzle32x4x4 = 2,
 }
@@ -193,17 +196,17 @@ named! {
     serde(from = "serialised::Elements", into = "serialised::Elements")
 )]
 pub(super) enum Sharing {
-    /// Lengths of the last dimensions; 0 is the whole dimension, and what is missing in front is 1.
+    /// The block lengths along the last dimensions: 0 is the whole dimension, and lengths that are missing in front are 1.
     Lengths { lengths: [usize; MAX_DIMS], dims: usize },
-    /// All elements.
+    /// All elements share one scale.
     Whole,
-    /// One length along this dimension, another along all others.
+    /// Blocks of `length` along the dimension `axis`, and of `others` along all other dimensions.
     Axis { axis: usize, length: usize, others: usize },
-    /// More dimensions than there may be.
+    /// More dimensions than [`MAX_DIMS`].
     TooMany { dims: usize },
 }
 
-/// What is serialised of [`Sharing`]: the functions that make it.
+/// The serialised form of [`Sharing`]: which function of [`Scaling`] makes it, and with what arguments.
 #[cfg(feature = "serde")]
 mod serialised {
     use alloc::vec;
@@ -213,7 +216,7 @@ mod serialised {
     use crate::formats::dtype::DType;
     use crate::formats::options::Rounding;
 
-    /// The default.
+    /// The default of the field `int_rounding`.
     pub(super) fn int_rounding() -> Rounding {
         Scaling::per_tensor(DType::F32).int_rounding
     }
@@ -252,8 +255,8 @@ mod serialised {
     }
 }
 
-/// A scaling: which elements share a scale, what the scales are, and where they come from. `Copy`, and every method is
-/// `const`.
+/// A scaling: which elements share a scale, what the scales are, and where they come from. It is `Copy`, and every constructor
+/// and setter is `const`.
 ///
 /// ```
 /// use lanecast::scaled::{ScaleRule, Scaling};
@@ -263,7 +266,8 @@ mod serialised {
 /// assert_eq!((ROWS.scale_dtype, MX.scale_dtype), (DType::F32, DType::F8E8M0));
 /// ```
 ///
-/// With the feature `serde`, what [`Scaling::blocks`] and its like are given is the field `elements`; that and the dtype have to be said:
+/// With the feature `serde`, the field `elements` holds the name and the arguments of [`Scaling::blocks`] or another
+/// constructor. It and the dtype are required:
 /// ```
 /// # #[cfg(feature = "serde")] {
 /// use lanecast::scaled::Scaling;
@@ -273,7 +277,7 @@ mod serialised {
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-/// The others are `"per_tensor"`, `{"per_axis": 0}` and `{"along_axis": [0, 16]}`.
+/// The other values of `elements` are `"per_tensor"`, `{"per_axis": 0}` and `{"along_axis": [0, 16]}`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 #[non_exhaustive]
@@ -282,33 +286,34 @@ pub struct Scaling {
     pub scale_dtype: DType,
     #[cfg_attr(feature = "serde", serde(rename = "elements"))]
     pub(super) sharing: Sharing,
-    /// How scales follow from the data. Default: None, which is [`ScaleRule::Floor`] for float8_e8m0fnu and
+    /// How scales follow from the data. Default: `None`, which is [`ScaleRule::Floor`] for float8_e8m0fnu and
     /// [`ScaleRule::Amax`] for the others.
     #[cfg_attr(feature = "serde", serde(default))]
     pub rule: Option<ScaleRule>,
     /// A factor of the whole tensor. Default: none.
     #[cfg_attr(feature = "serde", serde(default))]
     pub tensor_scale: TensorScale,
-    /// What NaN and Inf do to the scale of their block. Default: it becomes NaN, or the largest one.
+    /// What NaN and Inf do to the scale of their block. Default: [`NonFinite::Propagate`].
     #[cfg_attr(feature = "serde", serde(default))]
     pub nonfinite: NonFinite,
-    /// Whose bits. Default: one rounding.
+    /// Whose results the cast gives. Default: lanecast's own, by a single rounding.
     #[cfg_attr(feature = "serde", serde(default))]
     pub profile: Profile,
-    /// How scales lie. Default: row-major.
+    /// How scales are laid out. Default: row-major.
     #[cfg_attr(feature = "serde", serde(default))]
     pub layout: ScaleLayout,
-    /// Rounding of quotients to integers. Default: nearest, ties to even, as all profiles of packages round.
+    /// Rounding of quotients to integers. Default: to nearest, ties to even, which is what the profiles of packages do whatever
+    /// is set here.
     #[cfg_attr(feature = "serde", serde(default = "serialised::int_rounding"))]
     pub int_rounding: Rounding,
-    /// Bytes from one row of elements (along the last dimension) to the next, on the quantised side. Default: None: rows
-    /// follow each other without a gap, also within a byte.
+    /// Bytes from one row of quantised elements (along the last dimension) to the next. Default: `None`, no gaps: a row may
+    /// begin within a byte.
     #[cfg_attr(feature = "serde", serde(default))]
     pub row_bytes: Option<usize>,
-    /// Bytes from one row of scales to the next, for [`ScaleLayout::RowMajor`]. Default: None: no gap.
+    /// Bytes from one row of scales to the next, for [`ScaleLayout::RowMajor`]. Default: `None`, no gaps.
     #[cfg_attr(feature = "serde", serde(default))]
     pub scale_row_bytes: Option<usize>,
-    /// For [`Profile::Onnx`]: the dtype of the division. Default: None, the wider of the data's and the scale's.
+    /// For [`Profile::Onnx`]: the dtype of the division. Default: `None`, the wider one of those of the data and the scales.
     #[cfg_attr(feature = "serde", serde(default))]
     pub precision: Option<DType>,
 }
@@ -330,8 +335,10 @@ impl Scaling {
         }
     }
 
-    /// Blocks of such lengths, aligned to the last dimensions: 0 is the whole dimension, and what is missing in front is 1.
-    /// Blocks at the edges are shorter; nothing is padded. At most 8 dimensions.
+    /// Returns a scaling by blocks of these lengths, at most 8.
+    ///
+    /// They are aligned to the last dimensions: 0 is the whole dimension, and lengths that are missing in front are 1. Blocks
+    /// at the edges are shorter; nothing is padded.
     ///
     /// ```
     /// use lanecast::scaled::{Dequantizer, Scaling};
@@ -354,7 +361,7 @@ impl Scaling {
         Self::new(Sharing::Lengths { lengths: all, dims: lengths.len() }, scale_dtype)
     }
 
-    /// One scale for all elements.
+    /// Returns a scaling with one scale for all elements.
     ///
     /// ```
     /// use lanecast::scaled::{Quantizer, Scaling};
@@ -368,7 +375,7 @@ impl Scaling {
         Self::new(Sharing::Whole, scale_dtype)
     }
 
-    /// One float32 scale for each index along a dimension: per channel, per row, per token.
+    /// Returns a scaling with one float32 scale for each index along a dimension: per channel, per row or per token.
     ///
     /// ```
     /// use lanecast::scaled::{Quantizer, Scaling};
@@ -381,7 +388,7 @@ impl Scaling {
         Self::new(Sharing::Axis { axis, length: 1, others: 0 }, DType::F32)
     }
 
-    /// Blocks of so many elements along a dimension, and of one along the others: those of ONNX.
+    /// Returns a scaling by blocks of `length` elements along a dimension and of one along the others, as in ONNX.
     ///
     /// ```
     /// use lanecast::scaled::{Quantizer, Scaling};
@@ -395,8 +402,10 @@ impl Scaling {
         Self::new(Sharing::Axis { axis, length, others: 1 }, scale_dtype)
     }
 
-    /// The OCP Microscaling formats, MXFP8, MXFP6, MXFP4 and MXINT8: float8_e8m0fnu scales of 32 elements along the last
-    /// dimension. int8 codes count 1/64 there, as they do under every layout of float8_e8m0fnu scales, but by the profiles of packages.
+    /// Returns the scaling of the OCP Microscaling formats MXFP8, MXFP6, MXFP4 and MXINT8: one float8_e8m0fnu scale for each 32
+    /// elements along the last dimension.
+    ///
+    /// int8 codes count 1/64 under float8_e8m0fnu scales, whichever elements share one, except by the profiles of packages.
     ///
     /// ```
     /// use lanecast::{DType, scaled::Scaling};
@@ -406,8 +415,8 @@ impl Scaling {
         Self::blocks(&[32], DType::F8E8M0)
     }
 
-    /// NVFP4: float8_e4m3fn scales of 16 elements along the last dimension, and a factor of the tensor, which
-    /// [`Scaling::tensor_scale`] says.
+    /// Returns the scaling of NVFP4: one float8_e4m3fn scale for each 16 elements along the last dimension. Its factor of the
+    /// tensor is set by [`Scaling::tensor_scale`].
     ///
     /// ```
     /// use lanecast::{DType, scaled::Scaling};
@@ -417,7 +426,7 @@ impl Scaling {
         Self::blocks(&[16], DType::F8E4M3FN)
     }
 
-    /// DeepSeek's weights: float32 scales of blocks of 128 x 128.
+    /// Returns the scaling of DeepSeek's weights: one float32 scale for each block of 128 x 128.
     ///
     /// ```
     /// use lanecast::{DType, scaled::Scaling};
@@ -472,7 +481,7 @@ impl Scaling {
         Self { nonfinite, ..self }
     }
 
-    /// Sets whose bits.
+    /// Sets whose results the cast gives.
     ///
     /// ```
     /// use lanecast::scaled::{Profile, Scaling};
@@ -483,7 +492,7 @@ impl Scaling {
         Self { profile, ..self }
     }
 
-    /// Sets how scales lie.
+    /// Sets how scales are laid out.
     ///
     /// ```
     /// use lanecast::scaled::{ScaleLayout, Scaling};
@@ -505,8 +514,8 @@ impl Scaling {
         Self { int_rounding, ..self }
     }
 
-    /// Sets the bytes from one row of quantised elements to the next, so that each begins on a byte of its own. What is
-    /// between them is written as zero.
+    /// Sets the bytes from one row of quantised elements to the next, so that each row begins on a byte of its own. What is
+    /// left over behind each row is written as zero.
     ///
     /// ```
     /// use lanecast::scaled::{Quantizer, Scaling};
@@ -524,7 +533,7 @@ impl Scaling {
         Self { row_bytes: Some(bytes), ..self }
     }
 
-    /// Sets the bytes from one row of scales to the next. What is between them is written as zero.
+    /// Sets the bytes from one row of scales to the next. What is left over behind each row is written as zero.
     ///
     /// ```
     /// use lanecast::scaled::{Quantizer, Scaling};
@@ -539,7 +548,7 @@ impl Scaling {
         Self { scale_row_bytes: Some(bytes), ..self }
     }
 
-    /// Sets the dtype of the division of [`Profile::Onnx`]: its attribute `precision`.
+    /// Sets the dtype in which [`Profile::Onnx`] divides, which is ONNX's attribute `precision`.
     ///
     /// ```
     /// use lanecast::{DType, scaled::Scaling};
@@ -550,7 +559,7 @@ impl Scaling {
         Self { precision: Some(precision), ..self }
     }
 
-    /// The rule, or the default one.
+    /// Returns the rule, or the default one for the dtype of the scales.
     pub(super) const fn scale_rule(&self) -> ScaleRule {
         match self.rule {
             Some(rule) => rule,
