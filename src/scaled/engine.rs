@@ -1,5 +1,5 @@
-//! The loops of the reference, and of the way by float64: over pieces of the data, whose scales are found, and over tiles of those,
-//! whose elements are cast.
+//! The loops of the reference and of the way by float64: over pieces of the data, to find scales, and over the tiles of a
+//! piece, to cast its elements.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,12 +27,12 @@ use crate::kernels::scaled::in_kernel_environment;
 #[cfg(isa = "vector")]
 const MOST_FLOATS: usize = 4 << 20;
 
-/// Buffers for one tile.
+/// The buffers for one tile.
 pub(super) struct Room {
     codes: Box<Codes>,
     scratch: Box<Scratch>,
     values: Box<[Exact; TILE]>,
-    /// For the way by float64. Allocated when first needed.
+    /// For the way by float64, allocated when first needed.
     #[cfg(isa = "vector")]
     wide: Option<WideRoom>,
 }
@@ -58,7 +58,7 @@ pub(super) struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// The code of a scale, and the value of its zero point.
+    /// Returns the code of a scale, and the value of its zero point.
     pub(super) fn get(&self, scale: usize) -> (u64, i64) {
         let zero = match self.zero_points {
             Some((zero_points, bytes)) => zero_point(zero_points.dtype, zero_points.get(bytes, scale)),
@@ -67,24 +67,24 @@ impl Given<'_> {
         (self.scales.get(self.bytes, scale), zero)
     }
 
-    /// Are zero points floats?
+    /// Whether zero points are floats.
     #[cfg(isa = "vector")]
     pub(super) fn has_float_zeros(&self) -> bool {
         self.zero_points.is_some_and(|(zero_points, _)| zero_points.dtype.float_format().is_some())
     }
 
-    /// The code of a zero point, if zero points are floats.
+    /// Returns the code of a zero point, if zero points are floats.
     pub(super) fn float_zero(&self, scale: usize) -> Option<u64> {
         let (zero_points, bytes) = self.zero_points.filter(|z| z.0.dtype.float_format().is_some())?;
         Some(zero_points.get(bytes, scale))
     }
 
-    /// The zero points of some scales as float32, to the front of `into`, by the caster to that. `into` must have room for 7 more.
+    /// Casts the zero points of `scales` to float32 by `to_f32`, to the front of `into`, which must have room for 7 more.
     #[cfg(isa = "vector")]
     pub(super) fn zeros(&self, to_f32: &Caster, scales: Range<usize>, into: &mut [f32]) -> Result<(), Error> {
         let Some((ZeroPoints { dtype, packing, .. }, bytes)) = self.zero_points else { return Ok(()) };
         let size = |n| dtype.byte_len(n, packing).unwrap_or(0);
-        // Those within a byte are read together with those before them in that byte.
+        // A zero point within a byte is read together with those before it in that byte.
         let ahead = scales.start % 8;
         let (first, n) = (scales.start - ahead, scales.len() + ahead);
         to_f32.fill(&bytes[size(first)..size(first + n)], (&mut into[..n]).into(), n)?;
@@ -92,7 +92,7 @@ impl Given<'_> {
         Ok(())
     }
 
-    /// How the elements of a block are to be divided, by its scale and zero point.
+    /// Returns how the elements of a block are to be divided, from its scale and zero point.
     pub(super) fn block(&self, quantize: &Quantize, scale: usize, tensor: TensorScale) -> Block {
         let (code, zero) = self.get(scale);
         let block = quantize.given(code, zero, tensor);
@@ -106,11 +106,11 @@ pub(super) trait Source: Sync {
     /// Loads `n` elements from `first` on, exactly, to the front of `room.values`.
     fn load(&self, first: usize, n: usize, room: &mut Room) -> Result<(), Error>;
 
-    /// How many bytes are read.
+    /// Returns how many bytes the source has.
     fn size(&self) -> usize;
 
-    /// Floats that the vector kernels can quantise, which hold the given elements, and the index of the first one: the buffer itself, or
-    /// `room` after it was filled. None if the kernels cannot have them.
+    /// Returns floats that the vector kernels can quantise and that include the given elements, with the index of the first
+    /// one: the buffer itself, or `room`, filled with them. None if the kernels cannot be used.
     #[cfg(isa = "vector")]
     fn floats<'a>(
         &'a self,
@@ -120,13 +120,13 @@ pub(super) trait Source: Sync {
         Ok(None)
     }
 
-    /// Loads elements from `first` on as float64, exactly. False if that cannot be done.
+    /// Loads elements from `first` on as float64, exactly. Returns false if that cannot be done.
     #[cfg(isa = "vector")]
     fn wide(&self, _: usize, _: &mut [f64]) -> Result<bool, Error> {
         Ok(false)
     }
 
-    /// Can the kernels read the buffer itself?
+    /// Whether the kernels can read the buffer itself.
     #[cfg(isa = "vector")]
     fn is_there(&self) -> bool {
         false
@@ -185,7 +185,8 @@ impl Source for Floats<'_> {
 /// Dequantisation as the first half of a requantisation: to float32, rounded to odd, or to float64, exactly.
 #[cfg(isa = "vector")]
 pub(super) trait ToFloats: Sync {
-    /// `dst` begins with the first of the elements. False if some could not be cast that way: the results are to be discarded.
+    /// Casts elements. `dst` begins with the first of them. Returns false if some could not be cast that way: the results are
+    /// to be discarded.
     fn to_floats(&self, elements: Range<usize>, dst: Destination<'_, u8>) -> Result<bool, Error>;
 }
 
@@ -196,10 +197,10 @@ pub(super) struct Scaled<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) grid: &'a Grid,
     pub(super) given: Given<'a>,
-    /// To float32, rounded to odd, if there is a kernel.
+    /// The way to float32, rounded to odd, if there is a kernel.
     #[cfg(isa = "vector")]
     pub(super) odd: Option<&'a dyn ToFloats>,
-    /// To float64, if every product is exact there.
+    /// The way to float64, if every product is exact there.
     #[cfg(isa = "vector")]
     pub(super) exact: Option<&'a dyn ToFloats>,
 }
@@ -246,16 +247,16 @@ impl Source for Scaled<'_> {
     }
 }
 
-/// Where found scales are written.
+/// Where the scales that are found are written.
 pub(super) enum Sink<'a> {
-    /// To their buffer, which begins with the scale of this index.
+    /// Their buffer, which begins with the scale of this index.
     Bytes(Scales, &'a mut [u8], usize),
-    /// To a list of codes, which begins with the scale of this index; the caller moves them to their places.
+    /// A list of codes, which begins with the scale of this index. The caller moves the codes to their places.
     Codes(Scales, &'a mut [u64], usize),
 }
 
 impl Sink<'_> {
-    /// The dtype and layout of the scales.
+    /// Returns the dtype and layout of the scales.
     #[cfg(isa = "vector")]
     pub(super) fn scales(&self) -> &Scales {
         match self {
@@ -263,7 +264,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Writes `n` scales from `first` on; `codes` are in native byte order.
+    /// Writes `n` scales from `first` on. `codes` are in native byte order.
     #[cfg(isa = "vector")]
     pub(super) fn set_all(&mut self, first: usize, n: usize, codes: &[u8]) {
         match self {
@@ -290,7 +291,7 @@ pub(super) struct Quantizing<'a> {
     pub(super) grid: &'a Grid,
     pub(super) source: &'a dyn Source,
     pub(super) write: Elements,
-    /// The factor of the tensor, already computed if it had to be.
+    /// The factor of the tensor, given or already computed.
     pub(super) tensor: TensorScale,
     pub(super) affine: bool,
     /// The way by float64, if there is one.
@@ -298,7 +299,7 @@ pub(super) struct Quantizing<'a> {
     pub(super) wide: Option<&'a Wide>,
 }
 
-/// A rectangle of elements, some columns of some rows, and the range of their scales.
+/// A rectangle of elements, which is some columns of some rows, and the range of their scales.
 pub(super) struct Rect {
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
@@ -306,12 +307,12 @@ pub(super) struct Rect {
 }
 
 impl Rect {
-    /// Contiguous elements.
+    /// Returns contiguous elements as a rectangle of one row.
     pub(super) fn of(elements: Range<usize>, scales: Range<usize>) -> Self {
         Self { rows: 0..1, columns: elements, scales }
     }
 
-    /// The ranges of its elements, in a grid whose rows have `width`.
+    /// Returns the elements of each row as a range, in a grid whose rows have `width` elements.
     fn elements(&self, width: usize) -> impl Iterator<Item = Range<usize>> {
         let columns = &self.columns;
         self.rows.clone().map(move |row| row * width + columns.start..row * width + columns.end)
@@ -319,7 +320,7 @@ impl Rect {
 }
 
 impl Quantizing<'_> {
-    /// The least and greatest of some elements.
+    /// Returns the extremes of some elements.
     pub(super) fn extremes(&self, elements: Range<usize>, room: &mut Room) -> Result<Extremes, Error> {
         #[cfg(isa = "vector")]
         if let Some(found) = self.largest_by_f64(&Rect::of(elements.clone(), 0..1), room)? {
@@ -336,7 +337,7 @@ impl Quantizing<'_> {
         Ok(all)
     }
 
-    /// The least and greatest of each block of a rectangle.
+    /// Returns the extremes of each block of a rectangle.
     fn extremes_of(&self, rect: &Rect, room: &mut Room) -> Result<Vec<Extremes>, Error> {
         let mut data = collect(repeat_n(Extremes::NONE, rect.scales.len()))?;
         for all in rect.elements(self.grid.width()) {
@@ -402,7 +403,8 @@ impl Quantizing<'_> {
         rect.elements(self.grid.width()).try_for_each(|elements| self.cast(elements, dst, base, room, blocks))
     }
 
-    /// Casts elements under known scales: by way of float64, and by the reference what that leaves. `dst` begins with element `base`.
+    /// Casts elements under known scales, by way of float64, and by the reference what that leaves. `dst` begins with element
+    /// `base`.
     pub(super) fn cast(
         &self,
         elements: Range<usize>,
@@ -419,7 +421,7 @@ impl Quantizing<'_> {
             #[cfg(not(isa = "vector"))]
             let mut left = u128::MAX;
             while left != 0 {
-                // Each bit stands for eight elements: a run of ones is cast in one go.
+                // Each bit stands for eight elements. A run of ones is cast in one go.
                 let start = left.trailing_zeros();
                 let end = start + (left >> start).trailing_ones();
                 left &= u128::MAX.checked_shl(end).unwrap_or(0);
@@ -431,7 +433,7 @@ impl Quantizing<'_> {
         Ok(())
     }
 
-    /// Casts up to a tile of elements by the reference. The first one begins at a byte.
+    /// Casts up to a tile of elements by the reference. The first one must begin at a byte.
     fn by_reference(
         &self,
         first: usize,
@@ -456,7 +458,8 @@ impl Quantizing<'_> {
 /// The largest magnitude of each block, as bits of float64.
 #[cfg(isa = "vector")]
 struct Largest {
-    /// Of the negative elements alone, where zero points are to be found; else empty, and `high` is of all elements.
+    /// Of the negative elements, if zero points are to be found, and then `high` is of the others. Else empty, and `high` is of
+    /// all elements.
     low: Vec<u64>,
     high: Vec<u64>,
 }
@@ -470,7 +473,7 @@ impl Largest {
 
 #[cfg(isa = "vector")]
 impl Quantizing<'_> {
-    /// Casts a tile by way of float64. Returns a bit for each 8 elements: 1 if they are left for the reference.
+    /// Casts a tile by way of float64. Returns a bit for each 8 elements, which is 1 if they are left to the reference.
     fn by_f64(
         &self,
         first: usize,
@@ -492,7 +495,8 @@ impl Quantizing<'_> {
         Ok(left)
     }
 
-    /// The largest magnitudes of the blocks of a rectangle (of all elements, if it has one scale), by way of float64: see [`Wide::largest`].
+    /// Finds the largest magnitudes of the blocks of a rectangle by way of float64: see [`Wide::largest`]. A rectangle with one
+    /// scale is taken as one block.
     fn largest_by_f64(&self, rect: &Rect, room: &mut Room) -> Result<Option<Largest>, Error> {
         let Some(wide) = self.wide else { return Ok(None) };
         let room = WideRoom::of(&mut room.wide)?;
@@ -513,8 +517,8 @@ impl Quantizing<'_> {
         Ok(low.zip(high).map(|(low, high)| Largest { low, high }))
     }
 
-    /// Computes the scales from `first` on, many at a time, and what elements are divided by ([`Blocks::numbers`]). None if this
-    /// scaling has to find them one by one.
+    /// Finds the scales from `first` on, many at a time, and returns what elements are divided by ([`Blocks::numbers`]). None
+    /// if this scaling must find them one by one.
     fn scales_by_f64(
         &self,
         Largest { high, .. }: &Largest,
@@ -541,8 +545,8 @@ impl Quantizing<'_> {
         Ok(Some(numbers))
     }
 
-    /// For given scales: what elements are divided by ([`Blocks::numbers`]), and the index of the first scale. Empty if this scaling has
-    /// to decode them one by one.
+    /// Returns what elements are divided by under given scales ([`Blocks::numbers`]), and the index of the first of these
+    /// scales. Empty if this scaling must decode them one by one.
     pub(super) fn given_by_f64(
         &self,
         given: &Given<'_>,

@@ -1,4 +1,4 @@
-//! Checks that scaled casts of every kind have in common, and how a quantisation begins and ends.
+//! What scaled casts of every kind check, and how a quantisation begins and ends.
 
 use alloc::vec::Vec;
 use core::iter::repeat_n;
@@ -18,12 +18,12 @@ use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
 use crate::parallel::Parallel;
 
-/// Runs on the calling thread alone.
+/// Returns threads that are the calling one alone.
 pub(super) fn alone() -> Parallel<'static> {
     Parallel::new().threads(1)
 }
 
-/// What a quantisation has found besides the scales.
+/// What a quantisation found besides the scales.
 ///
 /// ```
 /// use lanecast::scaled::{Quantizer, Scaling, TensorScale};
@@ -37,11 +37,11 @@ pub(super) fn alone() -> Parallel<'static> {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Quantized {
-    /// The factor of the tensor, if there is one: as it was given, or as it was computed.
+    /// The factor of the tensor, if there is one, as it was given or computed.
     pub tensor_scale: Option<f32>,
 }
 
-/// Checks the size of a buffer of scales or zero points.
+/// Checks the size of a buffer of scales or of zero points.
 fn check_scales(
     what: &'static str,
     shape: &[usize],
@@ -59,7 +59,7 @@ fn check_scales(
     Err(Error::ScaleBytes { what, shape, block, scales, dtype, needed, given })
 }
 
-/// Checks the size of the buffer of a shape.
+/// Checks the size of a buffer of data or elements.
 pub(super) fn check_data(
     side: Side,
     shape: &[usize],
@@ -73,7 +73,7 @@ pub(super) fn check_data(
     Err(Error::DataBytes { side, shape: kept(shape)?, dtype, needed, given })
 }
 
-/// Zero points may be given where there are any.
+/// Checks that zero points are given only where the elements can have them.
 pub(super) fn check_zero_points(are_given: bool, has_zero_points: bool) -> Result<(), Error> {
     if are_given && !has_zero_points {
         return Err(Error::Unsupported { what: "floats have no zero point" });
@@ -81,17 +81,17 @@ pub(super) fn check_zero_points(are_given: bool, has_zero_points: bool) -> Resul
     Ok(())
 }
 
-/// Bytes of the data, on the side that is not quantised.
+/// Returns the bytes of the data, on the side that is not quantised.
 pub(super) fn data_bytes(shape: &[usize], grid: &Grid, dtype: DType) -> Result<usize, Error> {
     dtype.byte_len(grid.count, Packing::OnePerByte).ok_or_else(|| overflow(shape))
 }
 
-/// Elements of a row and bytes from one row to the next, if rows begin at bytes of their own.
+/// Returns the elements of a row and the bytes from one row to the next, if rows begin at bytes of their own.
 pub(super) fn rows(grid: &Grid, scaling: &Scaling) -> Option<(usize, usize)> {
     scaling.row_bytes.filter(|_| grid.count > 0).map(|bytes| (grid.row, bytes))
 }
 
-/// The factor of the tensor, if there is one.
+/// Returns the factor of the tensor, if there is one and it is known.
 pub(super) fn known(tensor: TensorScale) -> Option<f32> {
     match tensor {
         TensorScale::Multiply(value) | TensorScale::Divide(value) => Some(value),
@@ -99,7 +99,7 @@ pub(super) fn known(tensor: TensorScale) -> Option<f32> {
     }
 }
 
-/// Given scales and zero points, after their sizes were checked.
+/// Checks the sizes of given scales and zero points, and returns them.
 pub(super) fn given<'a>(
     shape: &[usize],
     grid: &Grid,
@@ -124,11 +124,11 @@ pub(super) fn given<'a>(
     Ok(Given { scales: places, bytes: scales, zero_points })
 }
 
-/// The destination, after a cast has filled it.
+/// Returns the destination as initialised, after a cast has filled it.
 #[allow(unsafe_code, reason = "every element was written, and so were the gaps between rows")]
 pub(super) fn filled(dst: Destination<'_, u8>) -> &mut [u8] {
-    // SAFETY: the chunks of a cast are all of its elements, each is stored by `Elements::store`, which writes the bytes of
-    // them and of the gap behind a row; the size was checked to be that of both.
+    // SAFETY: the chunks of a cast cover all of its elements, and each chunk is stored by `Elements::store`, which writes the
+    // bytes of its elements and of the gap behind a row. The size was checked to be that of the elements and the gaps.
     unsafe { dst.assume_init() }
 }
 
@@ -161,7 +161,7 @@ pub(super) fn found(
     Ok(Quantized { tensor_scale: known(job.tensor) })
 }
 
-/// Checks the buffer of the scales, and computes the factor of the tensor if that is wanted. Returns where scales go.
+/// Checks the buffer of the scales, and computes the factor of the tensor if that is wanted. Returns where the scales go.
 pub(super) fn begun(
     job: &mut Quantizing<'_>,
     scaling: &Scaling,
@@ -188,7 +188,7 @@ pub(super) fn begun(
 }
 
 impl Scaling {
-    /// The shape of the scales of data of a shape.
+    /// Returns the shape of the scales for data of this shape.
     ///
     /// ```
     /// use lanecast::scaled::Scaling;
@@ -198,12 +198,12 @@ impl Scaling {
     ///
     /// # Errors
     ///
-    /// The blocks do not go with the shape.
+    /// The blocks do not fit the shape.
     pub fn scale_shape(&self, shape: &[usize]) -> Result<Vec<usize>, Error> {
         kept(&Grid::new(shape, self)?.scale_shape)
     }
 
-    /// The bytes of the scales of data of a shape.
+    /// Returns how many bytes the scales take for data of this shape.
     ///
     /// ```
     /// use lanecast::scaled::Scaling;
@@ -213,13 +213,13 @@ impl Scaling {
     ///
     /// # Errors
     ///
-    /// As [`Scaling::scale_shape`]; or scales cannot be of that dtype.
+    /// As [`Scaling::scale_shape`], or scales cannot be of that dtype.
     pub fn scale_bytes(&self, shape: &[usize]) -> Result<usize, Error> {
         check_scale(self.scale_dtype)?;
         Ok(Places::new(&Grid::new(shape, self)?, self)?.bytes)
     }
 
-    /// Are scales of this shape those of data of that one? A scale is never broadcast.
+    /// Checks that `scales` is the shape of the scales for data of this shape. Scales are never broadcast.
     ///
     /// ```
     /// use lanecast::scaled::Scaling;
@@ -229,7 +229,7 @@ impl Scaling {
     ///
     /// # Errors
     ///
-    /// They are not, or the blocks do not go with the shape.
+    /// It is another shape, or the blocks do not fit the shape of the data.
     pub fn check_scale_shape(&self, shape: &[usize], scales: &[usize]) -> Result<(), Error> {
         let needed = self.scale_shape(shape)?;
         if needed == scales {

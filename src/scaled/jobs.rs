@@ -1,4 +1,4 @@
-//! Cuts a scaled cast into pieces and chunks for several threads, each of which the vector kernels or the reference cast.
+//! Cuts a scaled cast into pieces and chunks for several threads. The vector kernels or the reference cast each.
 
 #[cfg(isa = "vector")]
 use alloc::vec::Vec;
@@ -23,9 +23,9 @@ use crate::kernels::scaled::in_kernel_environment;
 use crate::parallel::{Parallel, SERIAL_BELOW, Tasks};
 use crate::threads::Lock;
 
-/// Elements of a piece, unless a single block has more: few enough to stay in a cache between the two passes over them.
+/// Elements of a piece, unless a single block has more: few enough to stay in a cache between finding the scales and casting.
 const PIECE: usize = 16 * TILE;
-/// Elements of a chunk for the kernels, for which each chunk has a cost of its own.
+/// Elements of a chunk for the kernels, which have a fixed cost per chunk.
 #[cfg(isa = "vector")]
 const LONG: usize = 256 * TILE;
 
@@ -34,26 +34,27 @@ const LONG: usize = 256 * TILE;
 pub(super) type Registers<'a> = Option<&'a divide::Decided>;
 #[cfg(not(isa = "vector"))]
 pub(super) type Registers<'a> = Option<&'a ()>;
-/// The same for one buffer.
+/// The kernels of the quantisation of one buffer, if there are any.
 #[cfg(isa = "vector")]
 type Dividing<'a, 'b> = Option<&'b Divide<'a>>;
 #[cfg(not(isa = "vector"))]
 type Dividing<'a, 'b> = Option<&'b &'a ()>;
 
-/// Called after each piece with its elements, all codes and all scales so far.
+/// Called after each piece with the range of its elements, and with all codes and all scales so far.
 pub(super) type Look<'a> = &'a mut dyn FnMut(Range<usize>, &[u8], &[u8]) -> Result<(), Error>;
-/// The same without the scales.
+/// As [`Look`], but without the scales.
 type LookAtCodes<'a> = &'a mut dyn FnMut(Range<usize>, &[u8]) -> Result<(), Error>;
 
 impl Quantizing<'_> {
-    /// Elements of a chunk for the kernels: fewer if the source has to be brought to a buffer first, so that it stays in a cache.
+    /// Returns the elements of a chunk for the kernels: fewer if the source has to be brought to a buffer first, so that this
+    /// stays in a cache.
     #[cfg(isa = "vector")]
     fn long(&self) -> usize {
         if self.source.is_there() { LONG } else { 2 * PIECE }
     }
 
-    /// The least and greatest of all elements.
-    #[inline(never)] // From two places.
+    /// Returns the extremes of all elements.
+    #[inline(never)] // It is called from two places.
     pub(super) fn all_extremes(&self, how: &Parallel<'_>) -> Result<Extremes, Error> {
         let count = self.grid.count;
         let chunks = (0..count).step_by(PIECE).map(|first| first..count.min(first + PIECE));
@@ -100,7 +101,8 @@ impl Quantizing<'_> {
         let wanted = if divide.is_some() || self.wide.is_some() { self.long() } else { PIECE };
         #[cfg(not(isa = "vector"))]
         let wanted = PIECE;
-        // Where scales are not contiguous, pieces write them side by side, and they are moved to their places at the end.
+        // Where scales are not contiguous, pieces write their codes side by side, and these are moved to their places at the
+        // end.
         let is_plain = scales.places.is_plain();
         let mut codes = collect(repeat_n(0, if is_plain { 0 } else { grid.scales }))?;
         let (mut dst, mut bytes, mut rest) = (dst, &mut scale_bytes[..], &mut codes[..]);
@@ -130,7 +132,7 @@ impl Quantizing<'_> {
         Ok(())
     }
 
-    /// The same on the calling thread; `look` is called after each piece.
+    /// As [`Self::run_found`], but on the calling thread. `look` is called after each piece.
     pub(super) fn run_found_in_turn(
         &self,
         registers: Registers<'_>,
@@ -169,7 +171,7 @@ impl Quantizing<'_> {
         Ok(())
     }
 
-    /// The kernels, if they can find the scales, too.
+    /// Returns the kernels, if they can find the scales, too.
     #[cfg(isa = "vector")]
     fn finding<'b>(&'b self, registers: Registers<'b>) -> Option<Divide<'b>> {
         in_kernel_environment(|| Divide::new(self, registers?).filter(Divide::finds))
@@ -181,7 +183,7 @@ impl Quantizing<'_> {
         None
     }
 
-    /// Finds the only scale, in a pass of its own. Returns its code as bytes, and what elements are divided by.
+    /// Finds the only scale, in a pass of its own. Returns its code as bytes, and how elements are divided.
     fn find_only(
         &self,
         scales: &Scales,
@@ -241,7 +243,7 @@ impl Quantizing<'_> {
         self.run_cast(registers, given, dst, how, None, &block)
     }
 
-    /// The same on the calling thread; `look` is called after each part.
+    /// As [`Self::run_given`], but on the calling thread. `look` is called after each part.
     pub(super) fn run_given_in_turn(
         &self,
         registers: Registers<'_>,
@@ -297,7 +299,7 @@ impl Quantizing<'_> {
         Ok(())
     }
 
-    /// The kernels, for scales that are given, or the only one, which was found before.
+    /// Returns the kernels for scales that are given, or for the only scale, which was found before.
     #[cfg(isa = "vector")]
     fn casting<'b>(
         &'b self,
@@ -391,7 +393,7 @@ fn chunks<'a>(
     })
 }
 
-/// Runs every job on the threads of `how`. The first error ends it.
+/// Runs every job on the threads of `how`. The first error stops it.
 fn each<J: Send>(
     how: &Parallel<'_>,
     traffic: usize,

@@ -1,4 +1,4 @@
-//! What a quantisation has lost: the data are compared with the codes that were written.
+//! What a quantisation has lost, found by comparing the data with the codes that were written.
 
 use alloc::boxed::Box;
 #[cfg(isa = "vector")]
@@ -40,7 +40,7 @@ use crate::formats::options::Policy;
 #[cfg(isa = "vector")]
 use crate::kernels::scaled::{Ends, LEAST_GROUP, Settled, compared, in_kernel_environment};
 
-/// What was lost of some elements: of a whole buffer, or of a block.
+/// What was lost from the elements of a whole buffer, or of one block.
 ///
 /// ```
 /// use lanecast::scaled::{Quantizer, Scaling};
@@ -60,16 +60,16 @@ use crate::kernels::scaled::{Ends, LEAST_GROUP, Settled, compared, in_kernel_env
 pub struct Losses {
     /// Elements that were looked at.
     pub elements: usize,
-    /// Finite elements that are, rounded, beyond the codes of their block: they became the largest or the smallest one, or Inf
-    /// or NaN where the options do not saturate.
+    /// Finite elements that lie, once rounded, beyond the codes of their block. They became the largest or the smallest code,
+    /// or Inf or NaN if the options do not saturate.
     pub saturated: usize,
-    /// Finite elements that are not 0, and became 0.
+    /// Finite elements other than 0 that became 0.
     pub underflowed: usize,
-    /// Elements that are no NaN, and became one.
+    /// Elements other than NaN that became NaN.
     pub made_nan: usize,
     /// NaNs that became something else.
     pub lost_nan: usize,
-    /// Elements that are finite, and became something finite: those of the errors.
+    /// Finite elements that became finite values, which are those that the errors cover.
     pub compared: usize,
     /// The largest distance from an element to what it became, in units of the data.
     pub max_error: f64,
@@ -78,7 +78,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// The mean distance from an element to what it became, in units of the data; 0 of no elements.
+    /// Returns the mean distance from an element to what it became, in units of the data; 0 if no elements were compared.
     ///
     /// ```
     /// assert_eq!(lanecast::scaled::Losses::default().mean_error(), 0.0);
@@ -87,7 +87,7 @@ impl Losses {
         if self.compared == 0 { 0.0 } else { self.total_error / self.compared as f64 }
     }
 
-    /// Adds an element and what it became. The errors are rounded to float64, each and their sum.
+    /// Adds an element and what it became. Each error, and their running sum, is rounded to float64.
     fn add(&mut self, x: Exact, became: Exact, saturates: bool) {
         self.elements += 1;
         self.saturated += usize::from(saturates);
@@ -113,7 +113,7 @@ impl Losses {
 /// Counting in float64.
 #[cfg(isa = "vector")]
 impl Losses {
-    /// As [`Losses::add`], of an element and what it became, both as float64.
+    /// As [`Losses::add`], but with an element and what it became as float64.
     fn add_f64(&mut self, x: f64, became: f64, saturates: bool) {
         self.elements += 1;
         self.saturated += usize::from(saturates);
@@ -134,7 +134,7 @@ impl Losses {
         self.total_error += error;
     }
 
-    /// Adds elements that are all finite: what was counted of them, and their errors in order.
+    /// Adds elements that are all finite: the counts that a kernel found, and their errors, summed in order.
     fn add_settled(&mut self, found: &Settled, errors: &[f64]) {
         self.elements += errors.len();
         self.compared += errors.len();
@@ -147,15 +147,15 @@ impl Losses {
     }
 }
 
-/// Elements that are compared in float64 at a time.
+/// How many elements are compared in float64 at a time.
 #[cfg(isa = "vector")]
 const MANY: usize = 8 * TILE;
-/// Elements that are compared exactly at a time. They are on the stack, in 48 bytes on either side.
+/// How many elements are compared exactly at a time. They are on the stack, with 48 bytes for each side.
 const FEW: usize = 64;
 
-/// Loads data from an element on as exact values.
+/// Loads data, from the element of this index on, as exact values.
 type LoadExact<'a> = &'a mut dyn FnMut(usize, &mut [Exact]) -> Result<(), Error>;
-/// Loads data as float64 in native byte order, rounded to nearest even. False if no kernel does that.
+/// Loads data as float64 in native byte order, rounded to nearest even. Returns false if no kernel can do that.
 #[cfg(isa = "vector")]
 type LoadF64<'a> = &'a mut dyn FnMut(Range<usize>, &mut [u8]) -> Result<bool, Error>;
 
@@ -173,7 +173,7 @@ struct Counted<'a> {
 }
 
 impl<'a> Counted<'a> {
-    /// Nothing is counted yet, whatever the blocks hold. It is made after everything else was checked: blocks are written here.
+    /// Starts from zero, whatever the blocks hold. As this writes the blocks, all other checks come first.
     fn new(grid: &Grid, mut blocks: Option<&'a mut [Losses]>) -> Result<Self, Error> {
         if let Some(blocks) = &mut blocks {
             if blocks.len() != grid.scales {
@@ -184,7 +184,7 @@ impl<'a> Counted<'a> {
         Ok(Self { all: Losses::default(), blocks })
     }
 
-    /// Adds to the counts of all, and to those of a block.
+    /// Adds to the total, and to the counts of a block.
     fn each(&mut self, block: usize, add: impl Fn(&mut Losses)) {
         add(&mut self.all);
         if let Some(blocks) = &mut self.blocks {
@@ -199,7 +199,7 @@ struct Written<'a> {
     scaling: Scaling,
     options: &'a CastOptions,
     grid: &'a Grid,
-    /// What codes stand for: exact products with their scales, whatever the profile.
+    /// What codes stand for: their exact products with the scales, whatever the profile.
     read: Dequantize,
     /// How the codes are read back.
     codes: Elements,
@@ -210,7 +210,7 @@ struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// `tensor` is the factor of the tensor, already computed if it had to be.
+    /// Prepares to count. `tensor` is the factor of the tensor, given or already computed.
     fn new(
         quantize: &Quantize,
         scaling: &Scaling,
@@ -228,7 +228,7 @@ impl<'a> Written<'a> {
         let scaling = Scaling { tensor_scale: tensor, ..*scaling };
         let exact = Scaling { profile: Profile::Lanecast, ..scaling };
         let mut read = Dequantize::new(quantize.to, DType::F64, &exact, &CastOptions::new())?;
-        // (MXINT8 is of lanecast's own rule alone: by the profile `Onnx` int8 counts 1.)
+        // Codes count 1/64 by lanecast's own rule alone: by the profile `Onnx`, int8 under these scales counts 1.
         read.is_mx_int = quantize.is_mx_int;
         let source = options.src_packing(options.dst_packing).src_order(options.dst_order);
         let codes = Elements::read(quantize.to, &source, rows(grid, &scaling))?;
@@ -248,7 +248,7 @@ impl<'a> Written<'a> {
         })
     }
 
-    /// The scales and zero points, as they were written or given.
+    /// Returns the scales and zero points, as they were written or given.
     fn given<'b>(
         &self,
         shape: &[usize],
@@ -259,7 +259,7 @@ impl<'a> Written<'a> {
         given(shape, self.grid, &self.scaling, packed, scales, zero_points, self.quantize.has_zero_points())
     }
 
-    /// Quantises, and counts what was lost of each piece while it is in a cache.
+    /// Quantises, and counts what each piece lost while it is in a cache.
     #[expect(clippy::too_many_arguments, reason = "what a cast takes, once more")]
     fn found(
         &self,
@@ -278,7 +278,7 @@ impl<'a> Written<'a> {
         })
     }
 
-    /// Counts what was lost of some elements.
+    /// Counts what some elements lost.
     fn count(
         &self,
         elements: Range<usize>,
@@ -308,8 +308,8 @@ impl<'a> Written<'a> {
         Ok(())
     }
 
-    /// Counts in float64, except elements near the ends of the range, of which the exact rule says whether they saturated. False, and
-    /// nothing was counted, if there is no kernel that dequantises the codes.
+    /// Counts in float64. Whether elements near the ends of the range saturated is decided by the exact rule. Returns false,
+    /// with nothing counted, if no kernel dequantises the codes.
     #[cfg(isa = "vector")]
     fn by_registers(
         &self,
@@ -328,14 +328,14 @@ impl<'a> Written<'a> {
         let n = MANY.min(elements.len());
         let (mut source, mut written) = (collect(repeat_n(0, 8 * n))?, collect(repeat_n(0, 8 * n))?);
         let mut errors = collect(repeat_n(0.0, n))?;
-        // Decoded scales of one byte, by code, and a cache of what was computed for scales of any width.
+        // Decoded scales of one byte by their code, and a cache of the bounds for scales of any width.
         let (mut bytes, mut known) = ([f64::NAN; 256], Known::<Ends>::new(self.grid)?);
         for first in elements.clone().step_by(MANY) {
             let now = first..elements.end.min(first + MANY);
             let n = now.len();
             let (xs, became) = (&mut source[..8 * n], &mut written[..8 * n]);
             let is_done: Result<bool, Error> = in_kernel_environment(|| {
-                // (If this is false, it is so for the first elements already.)
+                // If this is false, it is false for the first elements already, so that nothing was counted.
                 Ok((data.f64)(now.clone(), xs)? && multiply.run(now, (&mut *became).into())?)
             });
             if !is_done? {
@@ -378,7 +378,8 @@ impl<'a> Written<'a> {
         Ok(true)
     }
 
-    /// Bounds of the elements of a block: within `safe` none saturates, whatever the steps of a profile round; outside `beyond` all do.
+    /// Returns bounds of the elements of a block: none within `safe` saturates, whatever the steps of a profile round, and all
+    /// beyond `beyond` do.
     #[cfg(isa = "vector")]
     fn ends(&self, given: &Given<'_>, scale: usize, known: &mut [f64; 256]) -> Ends {
         let q = &self.quantize;
@@ -392,8 +393,8 @@ impl<'a> Written<'a> {
             _ => f64::from_bits(self.read.given(code).encode(DType::F64, &Policy::DEFAULT)),
         };
         known[code as usize & 0xFF] = s;
-        // No bounds hold where a profile rounds a scale to a subnormal number, which may change it by any factor, or data or inverses to
-        // 16 bits, which may make Inf of them.
+        // Bounds cannot be given where a profile rounds a scale to a subnormal number, which may change it by any factor, or
+        // rounds data or inverses to 16 bits, which may turn them into Inf.
         let is_half = q.steps == Steps::TorchaoAffine && q.scale == DType::F16;
         let is_near = q.is_own()
             || q.from != DType::F16
@@ -408,7 +409,7 @@ impl<'a> Written<'a> {
             Some((min, max)) => ([(min - zero) as f64, (max - zero) as f64], 0.5),
             None => ([-q.max_value(), q.max_value()], q.half_step()),
         };
-        // Relative errors of quotients are less than these: by the own rule, and by the steps of profiles.
+        // Bounds of the relative errors of quotients: by lanecast's own rule, and by the steps of profiles.
         let (own, steps) = (1.0 / f64::from(1 << 20), 1.0 / 64.0);
         let wider = [limits[0] - half, limits[1] + half];
         let safe = if q.is_nearest() {
@@ -422,14 +423,14 @@ impl<'a> Written<'a> {
         };
         let beyond =
             if q.is_nearest() { wider.map(|end| end * (1.0 + own)) } else { [-f64::INFINITY, f64::INFINITY] };
-        // From quotients to data. A negative scale swaps the ends.
+        // Scales the bounds from quotients to data. A negative scale swaps the ends.
         let of_data = |ends: [f64; 2]| {
             let [a, b] = ends.map(|end| end * s);
             if s < 0.0 { [b, a] } else { [a, b] }
         };
         let mut safe = of_data(safe);
         if q.from == DType::F64 && !q.is_own() {
-            // (A profile rounds data beyond float32's range to Inf.)
+            // A profile rounds data beyond the range of float32 to Inf.
             let most = f64::from(f32::MAX);
             safe = [safe[0].max(-most), safe[1].min(most)];
         }
@@ -464,7 +465,7 @@ impl<'a> Values<'a> {
         Ok(Self { elements: *elements, dequantize, grid, given, bytes, codes, scratch })
     }
 
-    /// Loads the values from an element on.
+    /// Loads the values of elements from `first` on.
     fn load(&mut self, first: usize, values: &mut [Exact]) -> Result<(), Error> {
         let (mut at, n) = (0, values.len());
         while at < n {
@@ -493,13 +494,14 @@ impl<'a> Values<'a> {
 }
 
 impl Quantizer {
-    /// What a quantisation has lost: of the data, and the codes, scales and zero points that were written or given. With blocks,
-    /// of each block too, in the row-major order of the scales, whatever was there before. What a code stands for is
-    /// the exact product with its scale, whatever the profile. The factor of the tensor is that of the scaling: one that was computed must be
-    /// given there.
+    /// Returns what a quantisation has lost, given the data, and the codes, scales and zero points that were written or given.
     ///
-    /// Runs on the calling thread. Where a kernel dequantises the codes, that is used for all but elements that may have saturated; else
-    /// every element is compared exactly, which takes several times as long as the reference.
+    /// With `blocks`, the counts of each block are written there, in the row-major order of the scales, whatever it held
+    /// before. A code stands for its exact product with its scale, whatever the profile. The factor of the tensor is that of
+    /// the scaling: one that was computed must be given there.
+    ///
+    /// It runs on the calling thread. Where a kernel dequantises the codes, only elements that may have saturated are compared
+    /// exactly; else all are, which takes several times as long as the reference.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Losses, Quantizer, Scaling}};
@@ -516,7 +518,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// As [`Quantizer::quantize_given`], or there are more or fewer blocks than scales.
+    /// As [`Quantizer::quantize_given`], or the number of blocks is not that of the scales.
     pub fn losses(
         &self,
         src: &[u8],
@@ -534,8 +536,8 @@ impl Quantizer {
         Ok(counted.all)
     }
 
-    /// [`Quantizer::quantize`] and [`Quantizer::losses`] in one go: what was cast is looked at while it is in a cache. A factor of
-    /// the tensor may be computed.
+    /// Does [`Quantizer::quantize`] and [`Quantizer::losses`] in one go: what was cast is compared while it is in a cache. A
+    /// factor of the tensor may be computed.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -572,7 +574,7 @@ impl Quantizer {
         Ok((found, all))
     }
 
-    /// [`Quantizer::quantize_given`] and [`Quantizer::losses`] in one go, as [`Quantizer::quantize_losses`].
+    /// Does [`Quantizer::quantize_given`] and [`Quantizer::losses`] in one go, as [`Quantizer::quantize_losses`] does.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -616,7 +618,7 @@ impl Quantizer {
         Written::new(&self.quantize, &self.scaling, &self.options, grid, tensor)
     }
 
-    /// Calls a function with data.
+    /// Calls `run` with the data of the source.
     fn with_data(
         &self,
         src: &[u8],
@@ -649,7 +651,7 @@ impl Quantizer {
 }
 
 impl Requantizer {
-    /// What a requantisation has lost, as [`Quantizer::losses`] says it: of the exact values of the source.
+    /// Returns what a requantisation has lost, compared with the exact values of the source, as [`Quantizer::losses`] does.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
@@ -664,7 +666,7 @@ impl Requantizer {
     ///
     /// # Errors
     ///
-    /// As [`Requantizer::requantize`], or there are more or fewer blocks than scales.
+    /// As [`Requantizer::requantize`], or the number of blocks is not that of the scales.
     pub fn losses(
         &self,
         src: &[u8],
@@ -685,7 +687,7 @@ impl Requantizer {
         Ok(counted.all)
     }
 
-    /// [`Requantizer::requantize`] and [`Requantizer::losses`] in one go, as [`Quantizer::quantize_losses`].
+    /// Does [`Requantizer::requantize`] and [`Requantizer::losses`] in one go, as [`Quantizer::quantize_losses`] does.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
@@ -728,7 +730,7 @@ impl Requantizer {
         Ok((found, all))
     }
 
-    /// Calls a function with the values of the source.
+    /// Calls `run` with the values of the source.
     fn with_data(
         &self,
         src: &[u8],

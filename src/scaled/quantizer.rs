@@ -262,8 +262,8 @@ impl Quantizer {
         self.found(src, shape, dst.into(), scales, None, &Parallel::new())
     }
 
-    /// [`Quantizer::quantize`] on the threads of `how`. Its chunks do not matter here, but that there are any is enough to
-    /// divide small work, too.
+    /// As [`Quantizer::quantize`], but on the threads of `how`. The length of its chunks has no effect here, but setting one divides small
+    /// work, too.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Quantizer, Scaling}};

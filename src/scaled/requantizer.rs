@@ -1,4 +1,4 @@
-//! Elements under one scaling to elements under another.
+//! Requantisation: elements under one scaling become elements under another.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -30,8 +30,10 @@ use crate::kernels::memory::Destination;
 use crate::kernels::scaled::in_kernel_environment;
 use crate::parallel::Parallel;
 
-/// Casts elements under one scaling to elements under another, in one pass and with one rounding: weights change their
-/// format. (To floats without scales it is a [`Dequantizer`](crate::scaled::Dequantizer) that does.)
+/// Casts elements under one scaling to elements under another, in one pass and with one rounding, as when weights change their
+/// format.
+///
+/// To floats without scales, a [`Dequantizer`](crate::scaled::Dequantizer) casts them.
 ///
 /// ```
 /// use lanecast::scaled::{Requantizer, Scaling};
@@ -51,7 +53,7 @@ pub struct Requantizer {
     pub(super) options: CastOptions,
     pub(super) dequantize: Dequantize,
     pub(super) quantize: Quantize,
-    /// Both as they are cast: see [`moved`].
+    /// Both halves as they are cast: see [`moved`].
     cast: (Dequantize, Quantize),
     #[cfg(isa = "vector")]
     by_f32: Option<ByF32>,
@@ -61,8 +63,8 @@ pub struct Requantizer {
 
 /// Requantisation by the vector kernels, by way of float32 that is rounded to odd.
 ///
-/// The result is that of one rounding in two cases: if the products of the source are exact in float32; or if the scales of the
-/// target are powers of two, since then every boundary of a code or a scale has few bits, and rounding to odd crosses none.
+/// The result is that of a single rounding in two cases: the products of the source are exact in float32; or the scales of the
+/// target are powers of two, as then every boundary of a code or a scale has few bits, and rounding to odd crosses none.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
 struct ByF32 {
@@ -74,7 +76,7 @@ struct ByF32 {
 
 #[cfg(isa = "vector")]
 impl ByF32 {
-    /// None if this is a case that only the reference handles.
+    /// Returns None where this way does not apply.
     fn new(
         from: (DType, &Scaling),
         to: (DType, &Scaling),
@@ -99,7 +101,7 @@ impl ByF32 {
     }
 }
 
-/// Requantisation by way of float64, if the products of the source are exact there.
+/// Requantisation by way of float64, where the products of the source are exact.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
 struct ByF64 {
@@ -109,7 +111,7 @@ struct ByF64 {
 
 #[cfg(isa = "vector")]
 impl ByF64 {
-    /// None if this is a case that only the reference handles.
+    /// Returns None where this way does not apply.
     fn new(
         dequantize: &Dequantize,
         quantize: &Quantize,
@@ -126,9 +128,9 @@ impl ByF64 {
     }
 }
 
-/// Moves a factor that divides the source to the scales of the target, where it multiplies. The quotient is the same; but the products of
-/// the source are exact then, as the way by float64 needs them. (With scales that are powers of two, or such a factor, there is the way by
-/// float32.)
+/// Moves a factor that divides the source to the scales of the target, where it multiplies. The quotient stays the same, and
+/// the products of the source become exact, as the way by float64 requires. Nothing is moved if the factor is a power of two,
+/// since products are exact then, or if the scales of the target are, since these have the way by float32.
 fn moved(mut dequantize: Dequantize, mut quantize: Quantize) -> (Dequantize, Quantize) {
     if let (TensorScale::Divide(g), TensorScale::None) = (dequantize.tensor, quantize.tensor)
         && quantize.scale != DType::F8E8M0
@@ -152,7 +154,7 @@ impl fmt::Debug for Requantizer {
 }
 
 impl Requantizer {
-    /// Decides the requantisation between two dtypes, each with its scaling. Both follow the exact rule.
+    /// Decides how to requantise between two dtypes, each with its scaling. Both scalings must follow lanecast's own rule.
     ///
     /// ```
     /// use lanecast::scaled::{Profile, Requantizer, Scaling};
@@ -163,7 +165,8 @@ impl Requantizer {
     ///
     /// # Errors
     ///
-    /// As [`Quantizer::new`](crate::scaled::Quantizer::new) and [`Dequantizer::new`](crate::scaled::Dequantizer::new); or a scaling has a profile of other steps.
+    /// As [`Quantizer::new`](crate::scaled::Quantizer::new) and [`Dequantizer::new`](crate::scaled::Dequantizer::new); or a scaling has another
+    /// profile than [`Lanecast`](crate::scaled::Profile::Lanecast) and [`Ocp`](crate::scaled::Profile::Ocp).
     pub fn new(from: (DType, &Scaling), to: (DType, &Scaling), options: &CastOptions) -> Result<Self, Error> {
         let dequantize = Dequantize::new(from.0, DType::F64, from.1, options)?;
         let quantize = Quantize::new(DType::F64, to.0, to.1, options)?;
@@ -189,7 +192,7 @@ impl Requantizer {
         })
     }
 
-    /// The dtype of the source.
+    /// Returns the dtype of the source.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
@@ -202,7 +205,7 @@ impl Requantizer {
         self.dequantize.from
     }
 
-    /// The dtype of the destination.
+    /// Returns the dtype of the destination.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
@@ -215,7 +218,7 @@ impl Requantizer {
         self.quantize.to
     }
 
-    /// The shape of the scales that are written for a shape.
+    /// Returns the shape of the scales that are written for this shape.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
@@ -228,12 +231,12 @@ impl Requantizer {
     ///
     /// # Errors
     ///
-    /// The blocks do not go with the shape.
+    /// The blocks do not fit the shape.
     pub fn scale_shape(&self, shape: &[usize]) -> Result<Vec<usize>, Error> {
         self.to.scale_shape(shape)
     }
 
-    /// The bytes of the scales that are written for a shape.
+    /// Returns how many bytes the scales take that are written for this shape.
     ///
     /// # Errors
     ///
@@ -242,7 +245,7 @@ impl Requantizer {
         self.to.scale_bytes(shape)
     }
 
-    /// The bytes of the elements that are written for a shape.
+    /// Returns how many bytes the elements take that are written for this shape.
     ///
     /// # Errors
     ///
@@ -251,7 +254,8 @@ impl Requantizer {
         code_bytes_of(shape, &self.to, self.quantize.to, self.options.dst_packing)
     }
 
-    /// Casts elements of a shape, with scales that are found from their exact values. The zero points are those of the source.
+    /// Casts elements of this shape under scales that are found from their exact values. The zero points are those of the
+    /// source.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
@@ -278,7 +282,7 @@ impl Requantizer {
         self.run(src, shape, src_scales, zero_points, dst.into(), scales, &alone())
     }
 
-    /// [`Requantizer::requantize`] on all threads, see [`Caster::par_cast`](crate::Caster::par_cast).
+    /// As [`Requantizer::requantize`], but on all threads: see [`Caster::par_cast`](crate::Caster::par_cast).
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
@@ -303,7 +307,7 @@ impl Requantizer {
         self.run(src, shape, src_scales, zero_points, dst.into(), scales, &Parallel::new())
     }
 
-    /// [`Requantizer::requantize`] on the threads of `how`.
+    /// As [`Requantizer::requantize`], but on the threads of `how`.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Requantizer, Scaling}};
@@ -315,7 +319,7 @@ impl Requantizer {
     ///
     /// # Errors
     ///
-    /// As [`Requantizer::requantize`], or the callback has stopped it.
+    /// As [`Requantizer::requantize`], or the callback stopped the cast.
     #[expect(clippy::too_many_arguments, reason = "two buffers on each side, a shape, and threads")]
     pub fn par_requantize_with(
         &self,
@@ -330,7 +334,7 @@ impl Requantizer {
         self.run(src, shape, src_scales, zero_points, dst.into(), scales, how)
     }
 
-    /// The same to memory that need not be initialised, which is returned initialised.
+    /// As [`Requantizer::par_requantize_with`], but to memory that need not be initialised, which is returned initialised.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Requantizer, Scaling}};
@@ -363,13 +367,14 @@ impl Requantizer {
         Ok((filled(dst), found))
     }
 
-    /// May zero points of the source be given? As [`Quantizer::check_found`](crate::scaled::Quantizer).
+    /// Checks whether zero points of the source can be given. It needs no buffer, as
+    /// [`Quantizer::check_found`](crate::scaled::Quantizer).
     #[doc(hidden)]
     pub fn check_given(&self, zero_points: bool) -> Result<(), Error> {
         check_zero_points(zero_points, self.dequantize.has_zero_points())
     }
 
-    /// Both grids, after a look whether the buffers have the bytes that they need.
+    /// Checks the sizes of both buffers of elements, and returns the grids of the source and the target.
     pub(super) fn grids(&self, src: usize, shape: &[usize], dst: usize) -> Result<(Grid, Grid), Error> {
         let (d, q, options) = (&self.dequantize, &self.quantize, &self.options);
         let (from, to) = (Grid::new(shape, &self.from)?, Grid::new(shape, &self.to)?);
@@ -399,12 +404,13 @@ impl Requantizer {
         })
     }
 
-    /// Has the target a factor of the tensor? (That of a job may be the source's: see [`moved`].)
+    /// Whether the target has a factor of the tensor. The factor in a job does not tell, as it may be the source's: see
+    /// [`moved`].
     pub(super) fn has_factor(&self) -> bool {
         self.quantize.tensor != TensorScale::None
     }
 
-    /// Runs the job of both grids.
+    /// Calls `run` with the job of both grids.
     pub(super) fn with_job(
         &self,
         src: &[u8],

@@ -10,7 +10,7 @@ use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::stochastic::Stochastic;
 use crate::kernels::scalar;
 
-/// The arithmetic of a quantisation: a profile has one or several, by its dtypes.
+/// The arithmetic of a quantisation. A profile has one or more, depending on its dtypes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Steps {
     Own,
@@ -31,7 +31,7 @@ pub(super) enum Steps {
     ComfyFp8,
 }
 
-/// A quantisation, apart from shape and data: decided once per quantizer.
+/// A quantisation apart from shape and data. It is decided once per quantizer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quantize {
     pub(super) from: DType,
@@ -45,16 +45,16 @@ pub(super) struct Quantize {
     precision: DType,
     /// The largest value of the target, in units of an element.
     max: Exact,
-    /// int8 by e8m0: codes count 1/64.
+    /// Elements are int8 under float8_e8m0fnu scales by lanecast's own rule, where codes count 1/64.
     pub(super) is_mx_int: bool,
     pub(super) tensor: TensorScale,
     pub(super) stochastic: Option<Stochastic>,
 }
 
-/// How the elements of a block are divided.
+/// How the elements of a block are divided by their scale.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
-    /// x / this, exactly.
+    /// x / this, exact.
     Exact(Exact),
     /// x / this, rounded to the dtype.
     Divide(Exact, DType),
@@ -66,52 +66,52 @@ pub(super) enum Way {
     NaN,
 }
 
-/// How the elements of a block are divided, and its zero point.
+/// How the elements of a block are divided, and their zero point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) way: Way,
     /// 0 if there is none.
     pub(super) zero: i64,
-    /// The code of a zero point that is a float, if there is one.
+    /// The code of the zero point, where zero points are floats.
     pub(super) float_zero: Option<u64>,
 }
 
-/// The blocks of elements that are to be cast.
+/// The blocks of the elements that are to be cast, by the index of their scale.
 pub(super) struct Blocks<'a> {
     pub(super) each: &'a dyn Fn(usize) -> Block,
-    /// For the way by float64: what the elements of the scales from `base` on are divided by or multiplied with; 0 where that is left to
-    /// the reference. Empty if scales are decoded one by one, by `each`.
+    /// For the way by float64: for each scale from `base` on, what its elements are divided by or multiplied with, or 0 if they
+    /// are left to the reference. Empty if scales are decoded one by one, by `each`.
     pub(super) numbers: &'a [f64],
     pub(super) base: usize,
 }
 
 impl<'a> Blocks<'a> {
-    /// Blocks that are decoded one by one.
+    /// Returns blocks that are decoded one by one.
     pub(super) fn each(each: &'a dyn Fn(usize) -> Block) -> Self {
         Self { each, numbers: &[], base: 0 }
     }
 }
 
-/// A scale that has been found.
+/// A scale that was found, with what follows from it for its block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) code: u64,
     pub(super) block: Block,
 }
 
-/// The least and greatest of the data of a block. A NaN counts as both.
+/// The extremes of the data of a block, as the largest magnitudes on either side of zero. A NaN counts on both.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extremes {
-    /// The largest magnitude of a negative element.
+    /// The largest magnitude among negative elements.
     low: Exact,
-    /// The largest magnitude of the other elements.
+    /// The largest magnitude among the other elements.
     high: Exact,
 }
 
 impl Extremes {
     pub(super) const NONE: Self = Self { low: Exact::ZERO, high: Exact::ZERO };
 
-    /// From the largest magnitudes of negative and of other elements, as bits of float64.
+    /// Returns the extremes given the largest magnitudes of negative and of other elements, as bits of float64.
     #[cfg(isa = "vector")]
     pub(super) fn of_f64([low, high]: [u64; 2]) -> Self {
         let [low, high] = [low, high].map(|bits| Exact::f64(f64::from_bits(bits)));
@@ -145,7 +145,7 @@ impl Extremes {
     }
 }
 
-/// May elements be quantised to this dtype?
+/// Whether elements can be quantised to this dtype.
 fn is_element(dtype: DType) -> bool {
     match dtype.kind() {
         Kind::Int(format) => (2..=32).contains(&format.bits),
@@ -154,12 +154,12 @@ fn is_element(dtype: DType) -> bool {
     }
 }
 
-/// May data come from this dtype?
+/// Whether data can be of this dtype.
 fn is_data(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
 }
 
-/// May scales be of this dtype?
+/// Checks whether scales can be of this dtype.
 pub(super) fn check_scale(dtype: DType) -> Result<(), Error> {
     match dtype.kind() {
         Kind::Float(format) if (8..=32).contains(&format.bits()) => Ok(()),
@@ -167,7 +167,7 @@ pub(super) fn check_scale(dtype: DType) -> Result<(), Error> {
     }
 }
 
-/// A given factor of the tensor must be finite and positive.
+/// Checks that a factor of the tensor, if it is given, is finite and positive.
 pub(super) fn check_tensor(tensor: TensorScale) -> Result<(), Error> {
     match tensor {
         TensorScale::Multiply(value) | TensorScale::Divide(value) if !(value.is_finite() && value > 0.0) => {
@@ -177,7 +177,7 @@ pub(super) fn check_tensor(tensor: TensorScale) -> Result<(), Error> {
     }
 }
 
-/// The steps of a profile for these dtypes. None if the profile has none.
+/// Returns the steps of a profile for these dtypes, or None if it does not support them.
 fn steps(profile: Profile, scale: DType, to: DType) -> Option<Steps> {
     use DType::{F4E2M1, F8E4M3FN, F8E8M0};
     let steps = match (profile, scale) {
@@ -208,7 +208,7 @@ fn steps(profile: Profile, scale: DType, to: DType) -> Option<Steps> {
     Some(steps)
 }
 
-/// Do these steps go with the scaling's factor of the tensor?
+/// Checks whether these steps support the scaling's factor of the tensor.
 fn check_factor(steps: Steps, scaling: &Scaling) -> Result<(), Error> {
     let needs = |what| Err(Error::ProfileNeeds { profile: scaling.profile, what });
     let is_divisor = matches!(scaling.tensor_scale, TensorScale::Divide(_) | TensorScale::ComputeDivide);
@@ -279,7 +279,7 @@ impl Quantize {
             Kind::Bool | Kind::Complex(_) => Exact::ZERO,
         };
         let max = if is_mx_int { max.mul(Exact::power_of_two(-6)) } else { max };
-        // Profiles saturate, and round to nearest even.
+        // The steps of packages saturate and round to nearest even.
         let mut policy = match steps {
             Steps::Own => options.policy(DType::F64, to),
             Steps::Onnx => CastOptions { rounding: Rounding::NearestEven, ..*options }.policy(DType::F64, to),
@@ -315,54 +315,54 @@ impl Quantize {
         })
     }
 
-    /// Is it lanecast's own rule, rounding to nearest even?
+    /// Whether it follows lanecast's own rule and rounds to nearest even.
     pub(super) fn is_nearest(&self) -> bool {
         let rounding = if self.to.is_int() { self.int_rounding } else { self.policy.rounding };
         self.is_own() && rounding == Rounding::NearestEven && !self.is_mx_int && self.stochastic.is_none()
     }
 
-    /// The largest value of the target.
+    /// Returns the largest value of the target.
     pub(super) fn max_value(&self) -> f64 {
         f64::from_bits(self.max.encode(DType::F64, &Policy::DEFAULT))
     }
 
-    /// Half the distance between the two largest values of the target.
+    /// Returns half the distance between the two largest values of the target.
     #[cfg(isa = "vector")]
     pub(super) fn half_step(&self) -> f64 {
         let exponent = (self.max_value().to_bits() >> 52) as i64 - i64::from(self.mantissa_bits()) - 1;
         f64::from_bits((exponent as u64) << 52)
     }
 
-    /// Mantissa bits of the target, for [`ScaleRule::Even`].
+    /// Returns the mantissa bits of the target, for [`ScaleRule::Even`].
     pub(super) fn mantissa_bits(&self) -> u32 {
         mantissa_bits(self.to)
     }
 
-    /// What the element 1 is worth under the scale 1: MXINT8 counts 1/64.
+    /// Returns what the code 1 is worth under the scale 1: 1/64 in MXINT8, else 1.
     #[cfg(isa = "vector")]
     pub(super) fn unit(&self) -> f64 {
         if self.is_mx_int { 1.0 / 64.0 } else { 1.0 }
     }
 
-    /// The codes of one and of the largest value of the scale's dtype.
+    /// Returns the codes of 1 and of the largest value in the dtype of the scales.
     pub(super) fn scale_limits(&self) -> (u64, u64) {
         let max = self.scale.float_format().map_or(0, |format| format.max_code());
         (self.scale_code(Exact::ONE), max)
     }
 
-    /// The dtype of the division in the profile `Onnx`.
+    /// Returns the dtype of the division in the profile `Onnx`.
     #[cfg(isa = "vector")]
     pub(super) fn precision(&self) -> DType {
         self.precision
     }
 
-    /// The code of a number that is exact in the scale's dtype.
+    /// Returns the code of a scale that is exact in the dtype of the scales.
     #[cfg(isa = "vector")]
     pub(super) fn code_of(&self, scale: f32) -> u64 {
         self.scale_code(Exact::f32(scale))
     }
 
-    /// May scales be found from the data?
+    /// Checks whether scales can be found from the data.
     pub(super) fn check_found(&self, profile: Profile) -> Result<(), Error> {
         match self.steps {
             Steps::Onnx | Steps::ComfyFp8 | Steps::TorchaoAffine => Err(Error::ProfileNeeds {
@@ -377,7 +377,7 @@ impl Quantize {
         self.steps == Steps::Own
     }
 
-    /// May zero points of integers be found, too?
+    /// Checks whether zero points of integers can be found, too.
     pub(super) fn check_affine(&self, profile: Profile) -> Result<(), Error> {
         match self.steps {
             Steps::Compressed => Ok(()),
@@ -393,7 +393,7 @@ impl Quantize {
             || self.steps == Steps::Onnx && matches!(self.to, DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2)
     }
 
-    /// The factor of the tensor from its largest magnitude.
+    /// Computes the factor of the tensor from its largest magnitude.
     pub(super) fn tensor_scale(&self, amax: Exact) -> f32 {
         if amax.is_zero() || amax.is_nan() || amax.is_inf() {
             return 1.0;
@@ -411,7 +411,7 @@ impl Quantize {
         if factor.is_finite() && factor > 0.0 { factor } else { 1.0 }
     }
 
-    /// The scale and zero point of a block. `tensor` has no computed factor any more.
+    /// Finds the scale and the zero point of a block. `tensor` is a given or an already computed factor.
     pub(super) fn find(&self, data: &Extremes, tensor: TensorScale, affine: bool) -> Found {
         let amax = data.amax();
         let f32 = |x: Exact| x.rounded(DType::F32);
@@ -419,7 +419,7 @@ impl Quantize {
         let six = Exact::int(6);
         let code = match self.steps {
             Steps::Own => self.own_scale(amax, tensor),
-            // (`check_found` has refused these.)
+            // These steps cannot find scales: `check_found` has refused them.
             Steps::Onnx | Steps::ComfyFp8 | Steps::TorchaoAffine => 0,
             Steps::TorchaoMx if self.rule != ScaleRule::RoundUp => torchao_scale(as_f32, self.rule, self.to),
             Steps::TorchaoMx | Steps::ModeloptMxfp8 | Steps::ModeloptMxfp4 | Steps::ComfyMxfp8 => {
@@ -456,7 +456,7 @@ impl Quantize {
         Found { code, block }
     }
 
-    /// A scale by the rules of lanecast.
+    /// Returns the code of a scale by lanecast's own rules.
     fn own_scale(&self, amax: Exact, tensor: TensorScale) -> u64 {
         if self.scale == DType::F8E8M0 {
             if amax.is_nan() {
@@ -492,11 +492,11 @@ impl Quantize {
             _ => scale,
         };
         let code = self.scale_code(scale);
-        // The smallest positive value is the first code.
+        // The scale must not be zero: the smallest positive value has the code 1.
         if code == 0 { 1 } else { code }
     }
 
-    /// The code of a scale: rounded once, and the largest value if it is above the range.
+    /// Returns the code of a scale: rounded once, and the largest value if it is above the range.
     fn scale_code(&self, scale: Exact) -> u64 {
         let code = scale.encode(self.scale, &Policy::DEFAULT);
         match self.scale.kind() {
@@ -505,12 +505,12 @@ impl Quantize {
         }
     }
 
-    /// The code of a scale, or of `least` if it is below that.
+    /// Returns the code of a scale, raised to `least` if it is below.
     fn clamped(&self, scale: Exact, least: Exact) -> u64 {
         self.scale_code(if scale.cmp_magnitude(least).is_lt() { least } else { scale })
     }
 
-    /// compressed-tensors' scales and zero points, in the dtype of the data.
+    /// Finds compressed-tensors' scale and zero point, in the dtype of the data.
     fn compressed(&self, data: &Extremes, affine: bool) -> Found {
         let round = |x: Exact| x.rounded(self.from);
         let bits = match self.to.kind() {
@@ -519,12 +519,12 @@ impl Quantize {
         };
         let levels = (1i128 << bits) - 1;
         let scale = if affine {
-            // The range of the data, which always includes zero.
+            // The range of the data, extended to include zero.
             round(round(data.high.add(data.low)).div(Exact::int(levels)))
         } else if bits == 0 {
             round(data.amax().div(self.max))
         } else {
-            // 127.5 and 7.5.
+            // The divisor is half of `levels`: 127.5 for int8, 7.5 for int4.
             round(data.amax().mul(Exact::int(2)).div(Exact::int(levels)))
         };
         let scale = if scale.is_zero() { epsilon(self.from) } else { scale };
@@ -539,7 +539,7 @@ impl Quantize {
         Found { code, block: self.given(code, zero, TensorScale::None) }
     }
 
-    /// Scales of profiles that compute the inverse first, with which elements are multiplied.
+    /// Finds the scale of profiles that compute its inverse first and multiply elements with that.
     fn by_inverse(&self, amax: Exact) -> Found {
         let f32 = |x: Exact| x.rounded(DType::F32);
         let max = Exact::int(448);
@@ -567,7 +567,7 @@ impl Quantize {
         Found { code, block: Block { way: Way::Times(inverse, DType::F32), zero: 0, float_zero: None } }
     }
 
-    /// How elements are divided under a scale and a zero point.
+    /// Returns how elements are divided under this scale and zero point.
     pub(super) fn given(&self, code: u64, zero: i64, tensor: TensorScale) -> Block {
         let f32 = |x: Exact| x.rounded(DType::F32);
         let s = Exact::decode(self.scale, code);
@@ -601,7 +601,7 @@ impl Quantize {
                 };
                 Way::Times(f32(inverse.div(s)), DType::F32)
             }
-            // The inverse has the dtype of the scale, the product that of both.
+            // The inverse is rounded to the dtype of the scale, the product to the wider of both.
             Steps::TorchaoAffine => {
                 Way::Times(Exact::ONE.div(s).rounded(self.scale), wider(self.from, self.scale))
             }
@@ -621,7 +621,7 @@ impl Quantize {
         Block { way, zero, float_zero: None }
     }
 
-    /// Is a zero of the data +0, whatever its sign?
+    /// Whether zeros of the data become +0 whatever their sign.
     pub(super) fn loses_sign(&self) -> bool {
         match self.steps {
             Steps::ModeloptNvfp4 | Steps::CompressedNvfp4 => true,
@@ -630,7 +630,7 @@ impl Quantize {
         }
     }
 
-    /// The quotient that is rounded to an element. (An integer zero point is added later.)
+    /// Returns the quotient that is rounded to an element. A zero point that is an integer is added later, a float one here.
     fn quotient(&self, x: Exact, block: &Block) -> Exact {
         let x = if self.loses_sign() && x.is_zero() { Exact::ZERO } else { x };
         let v = match block.way {
@@ -642,13 +642,13 @@ impl Quantize {
         };
         match block.float_zero {
             Some(code) => v.add(Exact::decode(self.to, code)).rounded(self.precision),
-            // Stochastic rounding starts from float32 in scaled casts.
+            // In scaled casts, stochastic rounding starts from the quotient rounded to float32.
             None if self.stochastic.is_some() => v.rounded(DType::F32),
             None => v,
         }
     }
 
-    /// The code of an element. `index` is its index among all, for stochastic rounding.
+    /// Returns the code of an element. `index` is its index among all elements, for stochastic rounding.
     pub(super) fn element(&self, x: Exact, block: &Block, index: usize) -> u64 {
         let v = self.quotient(x, block);
         match (self.to.kind(), self.steps) {
@@ -664,7 +664,7 @@ impl Quantize {
         }
     }
 
-    /// Is a finite element, rounded, beyond the largest code or the smallest?
+    /// Whether a finite element lies, once rounded, beyond the largest or the smallest code.
     pub(super) fn saturates(&self, x: Exact, block: &Block, index: usize) -> bool {
         let v = self.quotient(x, block);
         if x.is_nan() || x.is_inf() || v.is_nan() {
@@ -675,25 +675,25 @@ impl Quantize {
             return moved != self.clamped_to_codes(moved);
         }
         if self.steps == Steps::ModeloptMxfp4 {
-            // 7 is a tie, which goes toward zero.
+            // 7 is midway between 6 and what would come next: that tie goes toward zero.
             return v.cmp_magnitude(Exact::int(7)).is_gt();
         }
         match scalar::loss(self.to, v.value(), &self.policy, self.word(index)) {
             Some(Loss::Above | Loss::Below | Loss::Inf) => true,
-            // (A division by zero.)
+            // An infinite quotient of a finite element: a division by zero.
             _ => v.is_inf(),
         }
     }
 
-    /// The random word of an element, under stochastic rounding.
+    /// Returns the random word of an element, under stochastic rounding.
     fn word(&self, index: usize) -> Option<u32> {
         self.stochastic.map(|stochastic| stochastic.word(index as u64))
     }
 
-    /// The quotient as an integer, with the zero point.
+    /// Returns the quotient as an integer, with the zero point added.
     fn integer(&self, v: Exact, zero: i64) -> i64 {
         if self.steps == Steps::Compressed && !v.is_nan() && !v.is_inf() {
-            // The zero point is added before the rounding.
+            // compressed-tensors adds the zero point before it rounds.
             return v.add(Exact::int(zero.into())).rounded(self.from).to_int(self.int_rounding);
         }
         v.to_int(self.int_rounding).saturating_add(zero)
@@ -704,14 +704,14 @@ impl Quantize {
         self.int_limits().map_or(moved, |(min, max)| moved.clamp(min, max))
     }
 
-    /// The smallest and the largest code, if these are integers.
+    /// Returns the smallest and the largest code, if the target is an integer.
     pub(super) fn int_limits(&self) -> Option<(i64, i64)> {
         let Kind::Int(format) = self.to.kind() else { return None };
         let (min, max) = (format.min() as i64, format.max() as i64);
         Some((if self.is_mx_int { -max } else { min }, max))
     }
 
-    /// The code of a float4, ties toward zero. Both zeros become -0, as ModelOpt has it.
+    /// Returns the code of a float4, ties toward zero. Zeros of either sign become -0, as in ModelOpt.
     fn ties_toward_zero(&self, v: Exact) -> u64 {
         if v.is_nan() {
             return v.encode(self.to, &self.policy);
@@ -723,14 +723,14 @@ impl Quantize {
         if v.is_zero() || v.negative { code | 8 } else { code }
     }
 
-    /// The value of an element of the source.
+    /// Returns the value of an element of the source.
     pub(super) fn source(&self, code: u64) -> Exact {
         Exact::decode(self.from, code)
     }
 }
 
-/// The precision of ONNX's division, by default: the wider dtype of data and scales; float32 for two different ones of 16 bits, and
-/// for int32 by float32 float64, which holds both, and by scales of 8 bits float32.
+/// Returns the default precision of ONNX's division: the wider dtype of data and scales. For two different ones of 16 bits it
+/// is float32. int32 data take float64 with scales of float32, since it holds both, and float32 with scales of 8 bits.
 fn wider(data: DType, scale: DType) -> DType {
     match (data, scale) {
         (DType::I32, DType::F32 | DType::F64) => DType::F64,
@@ -749,7 +749,7 @@ fn wider(data: DType, scale: DType) -> DType {
     }
 }
 
-/// Mantissa bits of a dtype; of integers, as MXINT8 has it, those below the leading one.
+/// Returns the mantissa bits of a dtype; for integers, the bits below the leading one, as MXINT8 counts them.
 fn mantissa_bits(dtype: DType) -> u32 {
     match dtype.kind() {
         Kind::Int(format) => format.bits - 1 - u32::from(format.signed),
@@ -758,7 +758,7 @@ fn mantissa_bits(dtype: DType) -> u32 {
     }
 }
 
-/// The distance from 1 to the next larger value.
+/// Returns the distance from 1 to the next larger value.
 fn epsilon(dtype: DType) -> Exact {
     Exact::power_of_two(-(mantissa_bits(dtype) as i32))
 }
@@ -770,7 +770,7 @@ fn factor(tensor: TensorScale) -> Exact {
     }
 }
 
-/// ceil(log2 d) as a code of float8_e8m0fnu. NaN is FF, Inf FE, zero 00.
+/// Returns the code of ceil(log2 d) in float8_e8m0fnu. NaN gives FF, Inf FE and zero 00.
 fn e8m0_up(d: Exact) -> u64 {
     match d {
         d if d.is_nan() => 0xFF,
@@ -780,7 +780,8 @@ fn e8m0_up(d: Exact) -> u64 {
     }
 }
 
-/// torchao's `Floor`, `Ceil` and `Even`, on the bits of an f32: subnormals count as exponent −127.
+/// Finds the code of a scale by torchao's `Floor`, `Ceil` and `Even`, on the bits of float32: subnormals count as exponent
+/// −127.
 fn torchao_scale(amax: Exact, rule: ScaleRule, to: DType) -> u64 {
     if amax.is_nan() {
         return 0xFF;
@@ -796,7 +797,7 @@ fn torchao_scale(amax: Exact, rule: ScaleRule, to: DType) -> u64 {
     (field as i32 - top).clamp(0, 255) as u64
 }
 
-/// compressed-tensors' MX scales, by the bits of the data: with the mantissa width of float4 for all targets.
+/// Finds compressed-tensors' MX scales from the bits of the data. The mantissa width is that of float4 for all targets.
 fn compressed_scale(amax: Exact, from: DType, to: DType) -> u64 {
     let (Kind::Float(source), Kind::Float(target)) = (from.kind(), to.kind()) else { return 0 };
     if amax.is_nan() {
@@ -815,16 +816,16 @@ fn compressed_scale(amax: Exact, from: DType, to: DType) -> u64 {
 /// How the product of a code and its scale is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Product {
-    /// Exactly.
+    /// Exact.
     Own,
-    /// In f32.
+    /// In float32.
     F32,
     /// In the dtype of the output.
     Output,
     GptOss,
 }
 
-/// A dequantisation, apart from shape and data: decided once per dequantizer.
+/// A dequantisation apart from shape and data. It is decided once per dequantizer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dequantize {
     pub(super) from: DType,
@@ -832,7 +833,7 @@ pub(super) struct Dequantize {
     pub(super) scale: DType,
     pub(super) product: Product,
     policy: Policy,
-    /// Code 8 of float4 is +0.
+    /// Code 8 of float4, which is -0, counts as +0.
     pub(super) loses_sign: bool,
     pub(super) is_mx_int: bool,
     pub(super) tensor: TensorScale,
@@ -868,7 +869,7 @@ impl Dequantize {
                         what: "dequantizes NVFP4 to bfloat16 alone, and divides by a factor of the tensor: give that",
                     });
                 }
-                // The factor is a tensor of one element, so what is computed with it is float32.
+                // The package has the factor as a tensor of one element, so what is computed with it is float32.
                 Product::F32
             }
             (Profile::CompressedTensors | Profile::Comfy | Profile::Output, _) => Product::Output,
@@ -898,7 +899,7 @@ impl Dequantize {
         self.product == Product::Own
     }
 
-    /// The policy of the last rounding.
+    /// Returns the policy of the last rounding.
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -907,7 +908,7 @@ impl Dequantize {
         self.from.is_int()
     }
 
-    /// What the elements of a block are multiplied with, exactly or as the profile has it.
+    /// Returns what the elements of a block are multiplied with, exact or as the profile rounds it.
     pub(super) fn given(&self, code: u64) -> Exact {
         let f32 = |x: Exact| x.rounded(DType::F32);
         let s = Exact::decode(self.scale, code);
@@ -933,12 +934,12 @@ impl Dequantize {
         }
     }
 
-    /// The exact value of an element by the own rule.
+    /// Returns the exact value of an element by lanecast's own rule.
     pub(super) fn value(&self, code: u64, s: Exact, zero: i64) -> Exact {
         self.difference(code, zero).mul(s)
     }
 
-    /// The code less the zero point.
+    /// Returns the code less the zero point.
     fn difference(&self, code: u64, zero: i64) -> Exact {
         match self.from.kind() {
             Kind::Int(format) => {
@@ -948,7 +949,7 @@ impl Dequantize {
         }
     }
 
-    /// One element.
+    /// Returns the dequantised element.
     pub(super) fn element(&self, code: u64, s: Exact, zero: i64) -> u64 {
         let c = match self.product {
             // This profile casts code and zero point to the dtype of the output before it subtracts.
@@ -968,7 +969,7 @@ impl Dequantize {
     }
 }
 
-/// Significant bits of the elements of a dtype. (A difference of two codes of an integer dtype has no more.)
+/// Returns the significant bits of the elements of a dtype. The difference of two codes of an integer dtype has no more.
 #[cfg(isa = "vector")]
 pub(super) fn significant(dtype: DType) -> u32 {
     match dtype.kind() {
@@ -978,13 +979,13 @@ pub(super) fn significant(dtype: DType) -> u32 {
     }
 }
 
-/// The integer that a code of `bits` bits stands for.
+/// Returns the integer that a code of `bits` bits stands for.
 pub(super) fn sign_extended(code: u64, bits: u32, signed: bool) -> i64 {
     let unused = 64 - bits;
     if signed { ((code << unused) as i64) >> unused } else { code as i64 }
 }
 
-/// A zero point from its code: the value of an integer, the code itself of a float.
+/// Returns a zero point from its code: the value of an integer, the code itself of a float.
 pub(super) fn zero_point(dtype: DType, code: u64) -> i64 {
     match dtype.kind() {
         Kind::Int(format) => sign_extended(code, format.bits, format.signed),
