@@ -1,5 +1,5 @@
-//! Packed elements of 4 bits under scales of 8 bits, of which there are so few that what elements become is kept in tables: one for each
-//! code that a scale may have.
+//! Packed elements of 4 bits under scales of 8 bits. Both have so few codes that what elements become is kept in tables, one
+//! for each code of a scale.
 
 use alloc::boxed::Box;
 use core::ops::Range;
@@ -8,11 +8,11 @@ use super::shape::Grid;
 use crate::kernels::scaled::{BLOCK, LEAST_GROUP, Per, Place, ScaleArrays, Table16};
 use crate::kernels::scales::WRONG;
 
-/// The codes of a scale.
+/// How many codes a scale has.
 pub(super) const ALL: usize = 256;
-/// Scales that are looked up at a time.
+/// How many scales are looked up at a time.
 pub(super) const TOGETHER: usize = 4096;
-/// The most elements that a scale may have.
+/// The most elements that may share a scale.
 const MOST_GROUP: usize = 64;
 
 /// Every code of a scale.
@@ -26,17 +26,17 @@ pub(super) static EVERY: [u8; ALL] = {
     all
 };
 
-/// Can elements with such blocks be looked up?
+/// Whether elements in such blocks can be looked up.
 pub(super) fn is_for(grid: &Grid) -> bool {
     grid.block().is_power_of_two() && (LEAST_GROUP..=MOST_GROUP).contains(&grid.block())
 }
 
-/// The places for `n` scales, and of those behind them that kernels read.
+/// Returns how many places `n` scales take, with those behind them that kernels read.
 pub(super) fn places(grid: &Grid, n: usize) -> usize {
     n * repeats(grid) + BLOCK / LEAST_GROUP
 }
 
-/// How many times [`LEAST_GROUP`] elements a block has.
+/// Returns how many times [`LEAST_GROUP`] elements a block has.
 fn repeats(grid: &Grid) -> usize {
     grid.block() / LEAST_GROUP
 }
@@ -44,27 +44,27 @@ fn repeats(grid: &Grid) -> usize {
 /// A table for each code of a scale.
 pub(super) struct Coded {
     tables: Box<[Table16; ALL]>,
-    /// The first code that they are right for, and how many follow.
+    /// The first code that the tables are right for, and how many follow.
     first: u8,
     most: u8,
 }
 
 impl Coded {
-    /// Tables that are right for some codes. None if those are none.
+    /// Returns tables that are right for a range of codes, or None if that is empty.
     pub(super) fn new(tables: Box<[Table16; ALL]>, right: Range<usize>) -> Option<Self> {
         let most = right.len().checked_sub(1)?;
         Some(Self { tables, first: right.start as u8, most: most as u8 })
     }
 
-    /// The first codes in a row that are not flagged [`WRONG`].
+    /// Returns the first run of codes that are not flagged [`WRONG`].
     pub(super) fn right(flags: &[u8; ALL]) -> Range<usize> {
         let is_right = |flags: &u8| flags & WRONG == 0;
         let first = flags.iter().position(is_right).unwrap_or(ALL);
         first..first + flags[first..].iter().take_while(|flags| is_right(flags)).count()
     }
 
-    /// Finds the places of the tables of some scales, for each 16 elements, and flags those that the tables are [`WRONG`] for. Returns the
-    /// union of the flags.
+    /// Finds the places of the tables of some scales, one for each 16 elements, and flags scales for which the tables are
+    /// [`WRONG`]. Returns the union of the flags.
     #[inline(never)]
     pub(super) fn find(&self, grid: &Grid, codes: &[u8], places: &mut [Place], flags: &mut [u8]) -> u8 {
         let mut all = 0;
@@ -72,7 +72,7 @@ impl Coded {
             *flags = if code.wrapping_sub(self.first) <= self.most { 0 } else { WRONG };
             all |= *flags;
         }
-        // (Loops that the compiler vectorises, for the blocks that most formats have.)
+        // Loops that the compiler vectorises, for the blocks that most formats have.
         match repeats(grid) {
             1 => codes.iter().zip(places).for_each(|(&code, place)| *place = Place::of(code)),
             2 => {
@@ -84,7 +84,7 @@ impl Coded {
         all
     }
 
-    /// What the kernel needs of scales from the one with index `known` on, whose places were found.
+    /// Returns what the kernel needs of the scales from index `known` on, whose places were found.
     pub(super) fn arrays<'a>(&'a self, grid: &Grid, places: &'a [Place], known: usize) -> ScaleArrays<'a> {
         let places = &places[known * repeats(grid)..];
         ScaleArrays { per: Per::Group(LEAST_GROUP), sixteens: &self.tables[..], places, ..ScaleArrays::NONE }

@@ -1,4 +1,4 @@
-//! Loads and stores the codes of elements, scales and zero points: from any packing, byte order and layout to tiles, and back.
+//! Loads the codes of elements, scales and zero points from any packing, byte order and layout to tiles, and stores them back.
 
 use core::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 
-/// A plain cast, if there is one. (Not inlined, because it is called in many places.)
+/// Returns a plain cast, if there is one. It is not inlined, because it is called in many places.
 #[cfg(isa = "vector")]
 #[inline(never)]
 pub(super) fn cast(from: DType, to: DType, options: &CastOptions) -> Option<Caster> {
@@ -29,19 +29,19 @@ pub(super) type Codes = [u64; TILE];
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elements {
     caster: Caster,
-    /// The options that the caster was made with. (It keeps only those that matter to its own pair.)
+    /// The options that the caster was made with; the caster keeps only those that matter to its own pair.
     options: CastOptions,
     dtype: DType,
     packing: Packing,
-    /// Elements of a row, and bytes from one row to the next, if rows begin at bytes of their own.
+    /// The elements of a row and the bytes from one row to the next, if rows begin at bytes of their own.
     rows: Option<(usize, usize)>,
 }
 
-/// Bytes of the codes of a tile.
+/// The bytes of the codes of a tile, and of 8 more.
 pub(super) type Scratch = [u8; 8 * (TILE + 8)];
 
 impl Elements {
-    /// For a source.
+    /// Returns the elements of a source.
     pub(super) fn read(
         dtype: DType,
         options: &CastOptions,
@@ -52,7 +52,7 @@ impl Elements {
         Ok(Self { caster, options: to_tile, dtype, packing: options.src_packing, rows })
     }
 
-    /// For a destination.
+    /// Returns the elements of a destination.
     pub(super) fn write(
         dtype: DType,
         options: &CastOptions,
@@ -63,29 +63,29 @@ impl Elements {
         Ok(Self { caster, options: from_tile, dtype, packing: options.dst_packing, rows })
     }
 
-    /// The options of the buffer.
+    /// Returns the options of the buffer.
     pub(super) fn options(&self) -> CastOptions {
         self.options.isa(self.caster.isa())
     }
 
-    /// The instruction set.
+    /// Returns the instruction set.
     pub(super) fn present(&self) -> Present {
         self.caster.present()
     }
 
-    /// Do rows begin at bytes of their own?
+    /// Whether rows begin at bytes of their own.
     pub(super) fn has_rows(&self) -> bool {
         self.rows.is_some()
     }
 
-    /// The byte at which an element begins; None if it begins within one.
+    /// Returns the byte at which an element begins, or None if it begins within one.
     pub(super) fn byte(&self, element: usize) -> Option<usize> {
         let (byte, ahead) = self.byte_before(element);
         (self.dtype.bits() >= 8 || self.packing == Packing::OnePerByte || ahead == 0)
             .then(|| byte + self.size(ahead))
     }
 
-    /// The nearest byte at which this element or one up to 7 before it begins, and how many before.
+    /// Returns the nearest byte at which this element or one of the 7 before it begins, and how many elements lie between.
     pub(super) fn byte_before(&self, element: usize) -> (usize, usize) {
         let ahead = match self.rows {
             Some((row, _)) => element % row % 8,
@@ -94,24 +94,24 @@ impl Elements {
         (self.at(element - ahead), ahead)
     }
 
-    /// Bytes of a code in a `Scratch`.
+    /// Returns the bytes of a code in a [`Scratch`].
     fn width(&self) -> usize {
         (self.dtype.bits() as usize).div_ceil(8)
     }
 
-    /// Bytes of `n` elements.
+    /// Returns the bytes of `n` elements.
     pub(super) fn size(&self, n: usize) -> usize {
         self.dtype.byte_len(n, self.packing).unwrap_or(0)
     }
 
-    /// Bytes of `n` elements that lie behind each other; None if those do not end with a byte.
+    /// Returns the bytes of `n` contiguous elements, or None if those do not end with a byte.
     pub(super) fn whole(&self, n: usize) -> Option<usize> {
         let is_whole =
             self.packing == Packing::OnePerByte || (n % 8 * self.dtype.bits() as usize).is_multiple_of(8);
         is_whole.then(|| self.size(n))
     }
 
-    /// The byte at which an element begins, counted from the beginning of the buffer.
+    /// Returns the byte at which an element begins, counted from the beginning of the buffer.
     pub(super) fn at(&self, element: usize) -> usize {
         match self.rows {
             Some((row, bytes)) => element / row * bytes + self.size(element % row),
@@ -119,12 +119,12 @@ impl Elements {
         }
     }
 
-    /// About `wanted` elements, such that chunks of that size begin at bytes.
+    /// Returns about `wanted`, such that chunks of this many elements begin at bytes.
     pub(super) fn chunk(&self, wanted: usize) -> usize {
         self.rows.map_or(wanted, |(row, _)| row * (wanted / row).max(1))
     }
 
-    /// How many elements from this one on make a tile: fewer at the end of a row, if a gap may follow.
+    /// Returns how many elements from this one on make a tile: fewer at the end of a row, as a gap may follow.
     pub(super) fn tile(&self, element: usize, end: usize) -> usize {
         let n = (end - element).min(TILE);
         self.rows.map_or(n, |(row, _)| n.min(row - element % row))
@@ -153,7 +153,7 @@ impl Elements {
         Ok(())
     }
 
-    /// Stores the codes of elements from `first` on, which begins at a byte. `dst` begins with element `base`.
+    /// Stores the codes of elements from `first` on, which must begin at a byte. `dst` begins with element `base`.
     pub(super) fn store(
         &self,
         codes: &[u64],
@@ -176,7 +176,7 @@ impl Elements {
         self.fill_gap(dst, base, first + n)
     }
 
-    /// Stores codes that are one byte each.
+    /// Stores codes of one byte each.
     pub(super) fn pack(&self, codes: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         Ok(self.caster.cast(codes, dst, codes.len())?)
     }
@@ -217,7 +217,7 @@ fn gather<const WIDTH: usize>(codes: &[u64], tile: &mut [u8]) {
     }
 }
 
-/// A code from its bytes in native order.
+/// Returns a code from its bytes in native order.
 #[inline(always)]
 fn word(bytes: &[u8]) -> u64 {
     let join = |word, byte: &u8| word << 8 | u64::from(*byte);
@@ -238,14 +238,14 @@ impl Scales {
         Ok(Self { places: Places::new(grid, scaling)?, width, is_swapped: order.is_swapped() })
     }
 
-    /// The code of a scale. `bytes` are those of all scales.
+    /// Returns the code of a scale. `bytes` are those of all scales.
     pub(super) fn get(&self, bytes: &[u8], scale: usize) -> u64 {
         let at = self.places.at(scale);
         let code = word(&bytes[at..at + self.width]);
         if self.is_swapped { code.swap_bytes() >> (64 - 8 * self.width) } else { code }
     }
 
-    /// The bytes of some scales side by side and in native order: in place if they are so, else copied to `room`.
+    /// Returns the bytes of some scales side by side and in native order: in place if they lie so, else copied to `room`.
     pub(super) fn native<'a>(&self, bytes: &'a [u8], scales: Range<usize>, room: &'a mut [u8]) -> &'a [u8] {
         if self.places.is_plain() && !self.is_swapped {
             return &bytes[scales.start * self.width..scales.end * self.width];
@@ -271,7 +271,7 @@ impl Scales {
         }
     }
 
-    /// The code of the `i`th of some scales in native byte order.
+    /// Returns the code of the `i`th of some scales in native byte order.
     pub(super) fn of_native(&self, codes: &[u8], i: usize) -> u64 {
         word(&codes[i * self.width..][..self.width])
     }
@@ -295,7 +295,7 @@ pub(super) struct ZeroPoints {
 }
 
 impl ZeroPoints {
-    /// The code of one of them.
+    /// Returns the code of a zero point.
     pub(super) fn get(&self, bytes: &[u8], i: usize) -> u64 {
         let bits = self.dtype.bits() as usize;
         if bits >= 8 || self.packing == Packing::OnePerByte {

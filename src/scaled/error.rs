@@ -7,7 +7,7 @@ use super::scaling::Profile;
 use crate::error::{Error as CastError, Side};
 use crate::formats::dtype::DType;
 
-/// Why a scaled cast could not be done. Nothing was written, but for what two of them say.
+/// Why a scaled cast failed. Nothing was written, except as [`Error::Cancelled`] and [`Error::Cast`] say.
 ///
 /// ```
 /// use lanecast::scaled::{Dequantizer, Scaling};
@@ -23,53 +23,53 @@ use crate::formats::dtype::DType;
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A combination of dtypes, rule and options that there is not.
+    /// A combination of dtypes, rule and options that does not exist.
     Unsupported {
-        /// What is missing, or does not go together.
+        /// What is missing, or cannot be combined.
         what: &'static str,
     },
-    /// A pair of dtypes that there is not.
+    /// A pair of dtypes that does not exist.
     Pair {
         /// The dtype of the source.
         from: DType,
-        /// That of the destination.
+        /// The dtype of the destination.
         to: DType,
-        /// What does not take them.
+        /// The action that does not take them.
         by: &'static str,
     },
-    /// A dtype that no scale has here.
+    /// A dtype that scales cannot have.
     ScaleDType {
         /// The dtype.
         dtype: DType,
     },
-    /// A profile that does not have these dtypes.
+    /// A profile that does not support these dtypes.
     Profile {
         /// The profile.
         profile: Profile,
         /// The dtype of the quantised elements.
         dtype: DType,
-        /// That of the scales.
+        /// The dtype of the scales.
         scale: DType,
-        /// What it cannot do with them.
+        /// The action that it does not support for them.
         action: &'static str,
     },
-    /// A profile that needs what was not given, or has not what was asked for.
+    /// A profile that needs something that was not given, or does not support what was asked for.
     ProfileNeeds {
         /// The profile.
         profile: Profile,
-        /// What it does, and what helps.
+        /// What the profile does, and what to do about it.
         what: &'static str,
     },
     /// More than 8 dimensions.
     Dims {
-        /// How many.
+        /// How many there are.
         dims: usize,
     },
     /// Blocks of more dimensions than the data.
     BlockDims {
         /// The shape of the data.
         shape: Vec<usize>,
-        /// That of a block.
+        /// The lengths of a block.
         block: Vec<usize>,
     },
     /// A dimension that the data do not have.
@@ -84,7 +84,7 @@ pub enum Error {
         /// The shape.
         shape: Vec<usize>,
     },
-    /// A data buffer that does not have the size its shape needs.
+    /// A buffer of data that does not have the size that its shape needs.
     DataBytes {
         /// `source` or `destination`.
         side: Side,
@@ -92,26 +92,26 @@ pub enum Error {
         shape: Vec<usize>,
         /// The dtype.
         dtype: DType,
-        /// Bytes that it takes.
+        /// The bytes that the data take.
         needed: usize,
-        /// Bytes that there are.
+        /// The bytes that there are.
         given: usize,
     },
-    /// A buffer of scales or zero points that does not have the size its shape needs.
+    /// A buffer of scales or zero points that does not have the size that its shape needs.
     ScaleBytes {
         /// `scales` or `zero points`.
         what: &'static str,
         /// The shape of the data.
         shape: Vec<usize>,
-        /// That of a block; 0 is the whole dimension.
+        /// The lengths of a block; 0 is the whole dimension.
         block: Vec<usize>,
-        /// That of the scales.
+        /// The shape of the scales.
         scales: Vec<usize>,
-        /// Their dtype.
+        /// The dtype of what the buffer holds.
         dtype: DType,
-        /// Bytes that they take.
+        /// The bytes that they take.
         needed: usize,
-        /// Bytes that there are.
+        /// The bytes that there are.
         given: usize,
     },
     /// Scales or zero points of another shape than the data need.
@@ -120,27 +120,27 @@ pub enum Error {
         what: &'static str,
         /// The shape of the data.
         shape: Vec<usize>,
-        /// That of a block; 0 is the whole dimension.
+        /// The lengths of a block; 0 is the whole dimension.
         block: Vec<usize>,
         /// The shape that is needed.
         needed: Vec<usize>,
         /// The shape that was given.
         given: Vec<usize>,
     },
-    /// Rows that are longer than the distance between them.
+    /// Rows that are longer than the distance from one to the next.
     RowBytes {
         /// `elements` or `scales`.
         what: &'static str,
-        /// Bytes of a row.
+        /// The bytes of a row.
         needed: usize,
-        /// Bytes between rows.
+        /// The bytes from one row to the next.
         given: usize,
     },
-    /// Room for what was lost of more or fewer blocks than there are.
+    /// Room for the losses of more or fewer blocks than there are.
     Blocks {
-        /// How many there are.
+        /// How many blocks there are.
         needed: usize,
-        /// For how many there is room.
+        /// How many blocks there is room for.
         given: usize,
     },
     /// A factor of the tensor that is not finite and positive.
@@ -148,10 +148,11 @@ pub enum Error {
         /// The factor.
         value: f32,
     },
-    /// The [progress callback](crate::parallel::Parallel::progress) has stopped it: the contents of the destination are unspecified.
+    /// The [progress callback](crate::parallel::Parallel::progress) stopped the cast: the contents of the destination are
+    /// unspecified.
     Cancelled,
-    /// What is wrong with a plain cast: the instruction set is not available, a view leaves its buffer, or there is no memory. In
-    /// the last case the contents of the destination are unspecified.
+    /// An error of a plain cast: the instruction set is not available, a view leaves its buffer, or there is no memory. In the
+    /// last case the contents of the destination are unspecified.
     Cast(CastError),
 }
 

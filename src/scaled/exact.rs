@@ -1,7 +1,7 @@
 //! Exact arithmetic on the values of elements and scales, and the IEEE operations that profiles are made of.
 //!
-//! No floating-point operation runs here, so that no rounding mode, FTZ or DAZ of the caller reaches a result. Operations are
-//! never inlined: profiles are made of dozens, and each copy would be up to a kilobyte.
+//! No floating-point operation runs here, so that no rounding mode, FTZ or DAZ setting of the caller affects a result.
+//! Operations are never inlined: profiles are made of dozens, and each copy would take up to a kilobyte.
 
 use core::cmp::Ordering;
 
@@ -9,7 +9,8 @@ use crate::formats::dtype::DType;
 use crate::formats::options::{Overflow, Policy, Rounding};
 use crate::kernels::scalar::{self, Class, Value};
 
-/// ±num / den * 2^exp, or a special value. The denominator has at most 72 bits, or 80 if scales and factors, of 24 bits, are made of it.
+/// ±num / den * 2^exp, or a special value. The denominator has at most 72 bits, or 80 where scales and factors, of 24 bits, are
+/// made from it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exact {
     pub(super) class: Class,
@@ -26,7 +27,7 @@ impl Exact {
     pub(super) const INF: Self = Self { class: Class::Inf, ..Self::ZERO };
     pub(super) const ONE: Self = Self { class: Class::Finite, num: 1, ..Self::ZERO };
 
-    /// The value of a code.
+    /// Returns the value of a code.
     pub(super) fn decode(dtype: DType, code: u64) -> Self {
         let value = scalar::decode(dtype, code);
         match value.class {
@@ -79,7 +80,7 @@ impl Exact {
         Self { negative: !self.negative, ..self }
     }
 
-    /// A NaN times a number keeps its sign; a number times a NaN, and 0 * Inf, are +NaN.
+    /// Multiplies. A NaN times a number keeps its sign; a number times a NaN, and 0 * Inf, are +NaN.
     #[inline(never)]
     pub(super) fn mul(self, by: Self) -> Self {
         let negative = self.negative != by.negative;
@@ -95,7 +96,7 @@ impl Exact {
         }
     }
 
-    /// 0/0 and Inf/Inf are +NaN, x/0 is ±Inf.
+    /// Divides. A NaN keeps its sign; a number over a NaN, 0/0 and Inf/Inf are +NaN; x/0 is ±Inf.
     #[inline(never)]
     pub(super) fn div(self, by: Self) -> Self {
         let negative = self.negative != by.negative;
@@ -111,8 +112,8 @@ impl Exact {
         }
     }
 
-    /// The sum of two values without denominators, exact to 120 bits. Bits below are joined into the last one (rounding to odd), so that
-    /// a later rounding comes out as of the exact sum.
+    /// Adds two values without denominators, exactly to 120 bits. Bits below are joined into the last one (rounding to odd), so
+    /// that a later rounding gives what it gives of the exact sum.
     #[inline(never)]
     pub(super) fn add(self, other: Self) -> Self {
         match (self.class, other.class) {
@@ -131,7 +132,7 @@ impl Exact {
         debug_assert!(self.den == 1 && other.den == 1);
         let (large, small) =
             if self.cmp_magnitude(other) == Ordering::Less { (other, self) } else { (self, other) };
-        // The top bit of the larger one at 2^124, so that the sum fits.
+        // The top bit of the larger one is moved to 2^124, so that the sum fits.
         let shift = large.num.leading_zeros() as i32 - 3;
         let (num, exp) = (large.num << shift, large.exp - shift);
         let down = exp - small.exp;
@@ -152,7 +153,7 @@ impl Exact {
         }
     }
 
-    /// Which magnitude is larger: NaN before Inf before the finite ones. Both have the same denominator.
+    /// Compares magnitudes: NaN is above Inf, and Inf above finite values, which must have the same denominator.
     pub(super) fn cmp_magnitude(self, other: Self) -> Ordering {
         debug_assert!(self.den == other.den || self.class != Class::Finite || other.class != Class::Finite);
         let rank = |x: Self| match x.class {
@@ -171,8 +172,9 @@ impl Exact {
         })
     }
 
-    /// The value for an encoder, whose significand has 64 bits: bits below are joined into the last one (rounding to odd), which is right
-    /// for any target of up to 53 bits (if the denominator has 72; of 80 it leaves 48 bits, which are enough for 24).
+    /// Returns the value for an encoder, whose significand has 64 bits. Bits below are joined into the last one (rounding to
+    /// odd), which is right for any target of up to 53 bits if the denominator has 72 bits. One of 80 bits leaves 48, which are
+    /// enough for 24.
     pub(super) fn value(self) -> Value {
         if self.class != Class::Finite {
             return Value { class: self.class, negative: self.negative, exponent: 0, significand: 0 };
@@ -191,7 +193,7 @@ impl Exact {
         }
     }
 
-    /// The code of the nearest that a dtype has.
+    /// Returns the code of this value in a dtype, rounded as the policy says.
     pub(super) fn encode(self, dtype: DType, policy: &Policy) -> u64 {
         scalar::encode(dtype, self.value(), policy)
     }
@@ -211,18 +213,18 @@ impl Exact {
         Self::decode(dtype, self.encode(dtype, &Policy::DEFAULT))
     }
 
-    /// floor(log2 |x|) of what is finite and not zero.
+    /// Returns floor(log2 |x|) of a finite value other than zero.
     pub(super) fn floor_log2(self) -> i32 {
         self.value().exponent
     }
 
-    /// ceil(log2 |x|) of what is finite and not zero.
+    /// Returns ceil(log2 |x|) of a finite value other than zero.
     pub(super) fn ceil_log2(self) -> i32 {
         let value = self.value();
         value.exponent + i32::from(value.significand != 1 << 63)
     }
 
-    /// The exponent of |x| after rounding it to so many mantissa bits, ties up.
+    /// Returns the exponent of |x| after rounding to this many mantissa bits, ties up.
     pub(super) fn even_log2(self, mantissa_bits: u32) -> i32 {
         let value = self.value();
         let (_, carries) = value.significand.overflowing_add(1 << (62 - mantissa_bits));

@@ -1,4 +1,4 @@
-//! Allocations of scaled casts, whose failure is an error and not the end of the process.
+//! Allocations of scaled casts, whose failure is an error and does not end the process.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,24 +17,24 @@ pub(super) fn collect<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<
     Ok(all)
 }
 
-/// An array on the heap.
+/// Returns an array on the heap.
 pub(super) fn array<T: Clone, const N: usize>(value: T) -> Result<Box<[T; N]>, Error> {
     let all = collect(core::iter::repeat_n(value, N))?.into_boxed_slice();
     let wrong = || Error::Unsupported { what: "an array of another length" };
     all.try_into().map_err(|_| wrong())
 }
 
-/// A copy of a shape, for an error to show.
+/// Copies a shape, for an error to show.
 pub(super) fn kept(shape: &[usize]) -> Result<Vec<usize>, Error> {
     collect(shape.iter().copied())
 }
 
-/// The error of a shape whose elements do not fit into the address space.
+/// Returns the error of a shape whose elements do not fit into the address space.
 pub(super) fn overflow(shape: &[usize]) -> Error {
     kept(shape).map_or_else(|error| error, |shape| Error::ShapeOverflow { shape })
 }
 
-/// The value of an `Option`, made first if there is none. (`get_or_insert_with` of something that may fail.)
+/// Returns the value of an `Option`, made first if there is none: a `get_or_insert_with` of something that may fail.
 pub(super) fn once<T>(
     place: &mut Option<T>,
     make: impl FnOnce() -> Result<T, Error>,

@@ -1,5 +1,5 @@
-//! In which order the kernels walk a grid. A *region* is some adjacent rows with the same scales, and some columns of them; a
-//! *segment* is the part of it that a kernel is called for once.
+//! The order in which the kernels walk a grid. A *region* is some adjacent rows with the same scales, and some of their
+//! columns; a *segment* is the part of it for which a kernel is called once.
 
 use core::ops::Range;
 
@@ -8,18 +8,18 @@ use super::numbers::SCALES;
 use super::shape::Grid;
 use crate::kernels::scaled::{LEAST_GROUP, Per, Rows};
 
-/// Elements of a row that a kernel is called for once: of one group, or of several adjacent ones.
+/// Elements of a row for which a kernel is called once: those of one group, or of several adjacent ones.
 pub(super) struct Segment {
     pub(super) first: usize,
     pub(super) n: usize,
-    /// Its first group, and how many there are.
+    /// The scale of its first group, and how many groups there are.
     pub(super) scale: usize,
     pub(super) groups: usize,
     pub(super) per: Per,
 }
 
 impl Segment {
-    /// The longest segment from the element `first` on, before `end`.
+    /// Returns the longest segment from the element `first` on, before `end`.
     pub(super) fn new(grid: &Grid, first: usize, end: usize) -> Self {
         let (width, block) = (grid.width(), grid.block());
         let at = first % width;
@@ -35,14 +35,14 @@ impl Segment {
         };
         let n = match per {
             Per::All => run.min(row),
-            // (A region has no more groups than its caller has numbers for.)
+            // A region has no more groups than its caller has numbers for.
             Per::Group(_) => row,
             Per::Element => row.min(SCALES / block * block),
         };
         Self { first, n, scale, groups: (at + n).div_ceil(block) - at / block, per }
     }
 
-    /// The elements of one of its groups.
+    /// Returns the elements of one of its groups.
     pub(super) fn group(&self, grid: &Grid, group: usize) -> Range<usize> {
         let block = grid.block();
         let at = self.first % grid.width();
@@ -54,7 +54,7 @@ impl Segment {
 
 /// Some rows of a segment, for one call of a kernel.
 pub(super) struct Call {
-    /// How many rows of the segment come before.
+    /// How many rows of the segment come before these.
     pub(super) first: usize,
     pub(super) rows: Rows,
     /// Elements of a row.
@@ -62,8 +62,9 @@ pub(super) struct Call {
 }
 
 impl Segment {
-    /// The calls of a kernel for all rows, and how many rows are joined to one in the first of them. Short rows whose elements have a number
-    /// each are joined, if nothing lies between them: `sizes` are the bytes of a row, None if it does not end with one.
+    /// Returns the calls of a kernel for all rows, and how many rows the first of them joins into one. Short rows whose
+    /// elements have a number each are joined if nothing lies between them. `sizes` are the bytes of a row on either side, None
+    /// if it does not end with a byte.
     pub(super) fn calls(
         &self,
         rows: &Rows,
@@ -83,24 +84,24 @@ impl Segment {
     }
 }
 
-/// Do kernels look up the scales of such blocks themselves? If not, they get one for each element.
+/// Whether kernels look up the scales of such blocks themselves. If not, they get one for each element.
 fn has_groups(block: usize) -> bool {
     block.is_power_of_two() && block >= LEAST_GROUP
 }
 
-/// Casts a segment: of one row, or of all `Rows` if those can be cast together.
+/// Casts a segment of one row, or of all `Rows` if those can be cast together.
 type CastSegment<'a> = dyn FnMut(&Segment, Option<Rows>) -> Result<(), Error> + 'a;
 
 /// Adjacent rows that have the same scales, and a range of their columns that begins with a block.
 pub(super) struct Region {
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
-    /// The first scale.
+    /// Its first scale.
     pub(super) scale: usize,
 }
 
 impl Region {
-    /// Calls a function with the regions that cover some elements. A region of `rows` rows has at most `most(rows)` scales.
+    /// Calls `call` with the regions that cover some elements. A region of `rows` rows has at most `most(rows)` scales.
     pub(super) fn each(
         grid: &Grid,
         elements: &Range<usize>,
@@ -118,8 +119,8 @@ impl Region {
                 column = elements.start.saturating_sub(rows.start * width) / block * block;
                 end = width.min(elements.end - rows.start * width);
             }
-            // (Several rows are cast together if one segment has all columns of the region: the numbers of short blocks are repeated for
-            // each element then once for all rows.)
+            // Several rows are cast together if one segment has all columns of the region. The numbers of short blocks are then
+            // repeated for each element once for all rows.
             let is_short = (2..=SCALES).contains(&block) && !has_groups(block);
             let most =
                 if rows.len() > 1 && is_short { SCALES / block } else { usize::MAX }.min(most(rows.len()));
@@ -135,20 +136,20 @@ impl Region {
         Ok(())
     }
 
-    /// The distance in elements to the next region, if there is one that begins before `end`.
+    /// Returns the distance in elements to the next region, if one begins before `end`.
     pub(super) fn next(&self, grid: &Grid, end: usize) -> Option<usize> {
         let (width, columns) = (grid.width(), &self.columns);
         let apart = if columns.end < width { columns.len() } else { self.rows.len() * width - columns.start };
         (self.rows.start * width + columns.start + apart < end).then_some(apart)
     }
 
-    /// How many scales it has.
+    /// Returns how many scales it has.
     pub(super) fn groups(&self, grid: &Grid) -> usize {
         self.columns.len().div_ceil(grid.block())
     }
 
-    /// Calls a function with the segments that cover its share of some elements. `apart` says, of a first element and a number of
-    /// rows, how far the rows are apart, or None if they cannot be cast in one call.
+    /// Calls `call` with the segments that cover the region's share of some elements. `apart` returns, for a first element and
+    /// a number of rows, how far the rows are apart, or None if they cannot be cast in one call.
     pub(super) fn segments(
         &self,
         grid: &Grid,

@@ -39,7 +39,7 @@ impl DerefMut for Lengths {
     }
 }
 
-/// (The number of dimensions was checked to be at most `MAX_DIMS`.)
+/// Collects at most `MAX_DIMS` lengths, which was checked before.
 impl FromIterator<usize> for Lengths {
     fn from_iter<I: IntoIterator<Item = usize>>(lengths: I) -> Self {
         let mut all = Self::NONE;
@@ -48,7 +48,7 @@ impl FromIterator<usize> for Lengths {
     }
 }
 
-/// The lengths of a block, one for each dimension of the shape; 0 is the whole dimension.
+/// Returns the lengths of a block, one for each dimension of the shape. 0 is the whole dimension.
 pub(super) fn block_lengths(shape: &[usize], scaling: &Scaling) -> Result<Lengths, Error> {
     if shape.len() > MAX_DIMS {
         return Err(Error::Dims { dims: shape.len() });
@@ -69,12 +69,12 @@ pub(super) fn block_lengths(shape: &[usize], scaling: &Scaling) -> Result<Length
     }
 }
 
-/// A shape and its blocks, after dimensions that can be were merged.
+/// A shape and its blocks, with dimensions merged where possible.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
     /// The lengths of the dimensions, the outermost first. There is at least one.
     pub(super) dims: Lengths,
-    /// The lengths of a block, each 1 or more.
+    /// The lengths of a block, each at least 1.
     pub(super) blocks: Lengths,
     /// The number of elements.
     pub(super) count: usize,
@@ -82,7 +82,7 @@ pub(super) struct Grid {
     pub(super) scale_shape: Lengths,
     /// The number of scales.
     pub(super) scales: usize,
-    /// Elements of a row as the caller has them: along the last dimension.
+    /// The elements of a row as the caller has them: along the last dimension.
     pub(super) row: usize,
 }
 
@@ -125,8 +125,8 @@ impl Grid {
         self.blocks.push(block);
     }
 
-    /// Merges two dimensions where a block covers all of the inner one, where outer blocks have one element and inner blocks divide
-    /// their dimension, or where the outer one has one element: the order of elements and scales stays the same.
+    /// Merges two dimensions if a block covers all of the inner one, if blocks have one element of the outer one and divide the
+    /// inner one, or if the outer one has one element. The order of elements and scales stays the same.
     fn merge(&mut self, keeps_rows: bool) {
         let (dims, blocks) = (self.dims, self.blocks);
         (self.dims, self.blocks) = (Lengths::NONE, Lengths::NONE);
@@ -157,17 +157,17 @@ impl Grid {
         }
     }
 
-    /// Elements of a row of the merged shape.
+    /// Returns the elements of a row of the merged shape.
     pub(super) fn width(&self) -> usize {
         self.dims[self.dims.len() - 1]
     }
 
-    /// Elements of a block along a row.
+    /// Returns the elements of a block along a row.
     pub(super) fn block(&self) -> usize {
         self.blocks[self.blocks.len() - 1]
     }
 
-    /// Scales along a row.
+    /// Returns the scales along a row.
     pub(super) fn columns(&self) -> usize {
         self.width().div_ceil(self.block())
     }
@@ -181,9 +181,9 @@ pub(super) struct Places {
     columns: usize,
     /// Bytes of a scale.
     width: usize,
-    /// Bytes of a row.
+    /// Bytes from one row to the next.
     row_bytes: usize,
-    /// Bytes of all.
+    /// Bytes of all scales.
     pub(super) bytes: usize,
 }
 
@@ -219,7 +219,7 @@ impl Places {
         Ok(Self { layout: scaling.layout, rows, columns, width, row_bytes, bytes })
     }
 
-    /// The byte at which a scale begins, by its number in row-major order.
+    /// Returns the byte at which a scale begins, given its index in row-major order.
     pub(super) fn at(&self, scale: usize) -> usize {
         if self.is_plain() {
             return scale * self.width;
@@ -235,13 +235,13 @@ impl Places {
         }
     }
 
-    /// Are scales contiguous, in row-major order?
+    /// Whether scales are contiguous, in row-major order.
     pub(super) fn is_plain(&self) -> bool {
         matches!(self.layout, ScaleLayout::RowMajor) && self.row_bytes == self.columns * self.width
     }
 }
 
-/// [`code_bytes`] of a shape.
+/// As [`code_bytes`], but from the shape alone.
 #[inline(never)]
 pub(super) fn code_bytes_of(
     shape: &[usize],
@@ -252,7 +252,7 @@ pub(super) fn code_bytes_of(
     code_bytes(shape, &Grid::new(shape, scaling)?, scaling, dtype, packing)
 }
 
-/// Bytes of the quantised elements. Each row may begin at a byte of its own.
+/// Returns the bytes of the quantised elements. Each row may begin at a byte of its own.
 pub(super) fn code_bytes(
     shape: &[usize],
     grid: &Grid,
@@ -271,7 +271,7 @@ pub(super) fn code_bytes(
     grid.count.checked_div(grid.row).unwrap_or(0).checked_mul(given).ok_or_else(too_large)
 }
 
-/// Contiguous elements that are whole blocks, with their contiguous scales.
+/// Contiguous elements that make up whole blocks, with their scales, which are contiguous, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) elements: Range<usize>,
@@ -279,7 +279,7 @@ pub(super) struct Piece {
 }
 
 impl Grid {
-    /// The scale of an element, and how many elements from it on have the same.
+    /// Returns the scale of an element, and how many elements of the row share it from this one on.
     pub(super) fn run(&self, element: usize) -> (usize, usize) {
         let (width, block) = (self.width(), self.block());
         let (row, at) = (element / width, element % width);
@@ -295,7 +295,7 @@ impl Grid {
         (scale + column, end - at)
     }
 
-    /// How many adjacent rows have the same scales, from one on.
+    /// Returns how many adjacent rows, from this one on, have the same scales.
     pub(super) fn rows_alike(&self, row: usize) -> usize {
         let (mut rest, mut rows) = (row, 1);
         for (&length, &block) in self.dims.iter().zip(self.blocks.iter()).rev().skip(1) {
@@ -310,7 +310,7 @@ impl Grid {
         rows
     }
 
-    /// Calls `run` for each run of elements with the same scale in a tile: with its range within the tile, and the scale.
+    /// Calls `run` for each run of elements of a tile that share a scale, with its range within the tile and the scale.
     pub(super) fn runs(&self, first: usize, n: usize, run: &mut dyn FnMut(Range<usize>, usize)) {
         let mut at = 0;
         while at < n {
@@ -324,8 +324,8 @@ impl Grid {
         }
     }
 
-    /// Calls `stretch` for each part of a tile that lies in one row, so that its scales are contiguous: with its range within the tile,
-    /// and the first scale. A part begins with a block, or is the rest of one.
+    /// Calls `stretch` for each part of a tile that lies in one row, so that its scales are contiguous, with its range within
+    /// the tile and the first scale. A part begins with a block, or is the rest of one.
     pub(super) fn stretches(&self, first: usize, n: usize, stretch: &mut dyn FnMut(Range<usize>, usize)) {
         let (width, mut at) = (self.width(), 0);
         while at < n {
@@ -338,25 +338,25 @@ impl Grid {
         }
     }
 
-    /// The range of the scales of some elements, if that has no more than a few others, so that decoding all of it pays.
+    /// Returns the range of the scales of some elements, if it has no more than a few others, so that decoding all of it pays.
     pub(super) fn scales_of(&self, elements: &Range<usize>) -> Option<Range<usize>> {
         if self.scales <= 1 || elements.is_empty() {
             None
         } else if self.is_in_order() {
             Some(self.run(elements.start).0..self.run(elements.end - 1).0 + 1)
         } else {
-            // Scales of columns: every row has all of them.
+            // Where each column has a scale, every row has all of them.
             (self.block() == 1 && self.scales <= elements.len() / 4).then_some(0..self.scales)
         }
     }
 
-    /// Do contiguous elements have contiguous scales?
+    /// Whether contiguous elements have contiguous scales.
     pub(super) fn is_in_order(&self) -> bool {
         self.blocks[..self.blocks.len() - 1].iter().all(|&block| block == 1)
     }
 
-    /// How many elements and scales come before a band. A band has the length of one block in the outermost dimension, and all of the
-    /// others.
+    /// Returns how many elements and scales come before a band, which has the length of one block in the outermost dimension
+    /// and all of the others.
     fn before(&self, band: usize) -> (usize, usize) {
         let inner: usize = self.dims[1..].iter().product();
         let scales: usize = self
@@ -369,10 +369,10 @@ impl Grid {
         ((band * self.blocks[0]).min(self.dims[0]) * inner, band * scales)
     }
 
-    /// Cuts the elements into pieces of whole bands, about `wanted` elements each, which begin at multiples of 8 elements.
+    /// Cuts the elements into pieces of whole bands, of about `wanted` elements each, that begin at multiples of 8 elements.
     pub(super) fn pieces(&self, wanted: usize) -> impl ExactSizeIterator<Item = Piece> {
         let bands = if self.count == 0 { 0 } else { self.dims[0].div_ceil(self.blocks[0]) };
-        // (Eight bands always begin at one.)
+        // Every eight bands begin at such a multiple.
         let band = self.before(1).0.max(1);
         let step = (wanted / band).max(1).next_multiple_of(if band.is_multiple_of(8) { 1 } else { 8 });
         (0..bands).step_by(step).map(move |first| {

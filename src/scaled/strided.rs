@@ -20,7 +20,7 @@ use crate::parallel::Parallel;
 use crate::room::{vec_with_capacity, zeros};
 use crate::views::{StridedView, StridedViewMut, copier, same_shape};
 
-/// The strides of a contiguous shape in row-major order, and its bytes.
+/// Returns the strides of a contiguous shape in row-major order, and its bytes.
 fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error> {
     let mut strides = collect(repeat_n(0, shape.len()))?;
     let (mut step, mut fits, mut is_empty) = (dtype.itemsize(), true, false);
@@ -31,14 +31,14 @@ fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error
         is_empty |= length == 0;
         step = next;
     }
-    // (Without elements nothing is too large.)
+    // A shape without elements is never too large.
     if !fits && !is_empty {
         return Err(overflow(shape));
     }
     Ok((strides, step))
 }
 
-/// Checks that the views have one shape, and that no scaling has rows of its own.
+/// Checks that the views have one shape, and that no scaling sets `row_bytes`.
 fn check(src: &[usize], dst: &[usize], scalings: &[&Scaling]) -> Result<(), Error> {
     same_shape(src, dst)?;
     if scalings.iter().any(|scaling| scaling.row_bytes.is_some()) {
@@ -49,7 +49,7 @@ fn check(src: &[usize], dst: &[usize], scalings: &[&Scaling]) -> Result<(), Erro
     Ok(())
 }
 
-/// What copies elements of a view, the strides of those that are contiguous, and their bytes.
+/// Returns the caster that copies elements of a view, and the strides and bytes of contiguous ones.
 fn contiguous(
     shape: &[usize],
     (dtype, packing): (DType, Packing),
@@ -60,11 +60,11 @@ fn contiguous(
     Ok((caster, strides, bytes))
 }
 
-/// A cast of contiguous elements, which returns its results.
+/// Casts contiguous elements and returns the results.
 type Run<'r> = &'r mut dyn for<'a> FnMut(&[u8], &'a mut [MaybeUninit<u8>]) -> Result<&'a mut [u8], Error>;
 
-/// Casts the elements of a view, where they lie if they are contiguous, else by a copy. Results are written to the view's own memory, if
-/// that is contiguous and no memory of the source; else to a buffer, from which they are copied.
+/// Casts the elements of a view, which are copied first unless they are contiguous. Results are written to the destination's
+/// own memory if that is contiguous and no memory of the source, else to a buffer, from which they are copied.
 fn cast_views(
     (src, from): (&StridedView<'_>, (DType, Packing)),
     (dst, to): (&mut StridedViewMut<'_>, (DType, Packing)),
@@ -72,7 +72,7 @@ fn cast_views(
     how: &Parallel<'_>,
     run: Run<'_>,
 ) -> Result<(), Error> {
-    // Errors of either view are reported here, before there is memory for a copy and before anything is written.
+    // Errors of either view are reported here, before memory for a copy is allocated and before anything is written.
     let (gather, strides, bytes) = contiguous(src.shape(), from, options)?;
     gather.check_source(src)?;
     if to.0.bits() < 8 && to.1 != Packing::OnePerByte {
@@ -101,9 +101,10 @@ fn cast_views(
 }
 
 impl Quantizer {
-    /// [`Quantizer::quantize`] of a view to another of the same shape. Elements of fewer than 8 bits must be
-    /// [one per byte](crate::Packing::OnePerByte). A view that is not contiguous in row-major order is copied to a buffer that is, or
-    /// from one.
+    /// Casts a view to another of the same shape, as [`Quantizer::quantize`] does.
+    ///
+    /// Elements of fewer than 8 bits must be [one per byte](crate::Packing::OnePerByte). A view that is not contiguous in
+    /// row-major order is copied to a buffer that is, or from one.
     ///
     /// ```
     /// use lanecast::scaled::{Quantizer, Scaling};
@@ -121,7 +122,8 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// As [`Quantizer::quantize`] and [`Caster::cast_strided`](crate::Caster::cast_strided); there is no memory for the buffers.
+    /// As [`Quantizer::quantize`] and [`Caster::cast_strided`](crate::Caster::cast_strided), or there is no memory for the
+    /// buffers.
     pub fn quantize_strided(
         &self,
         src: &StridedView<'_>,
@@ -139,7 +141,7 @@ impl Quantizer {
         Ok(done)
     }
 
-    /// The same with scales that are given, as in [`Quantizer::quantize_given`].
+    /// As [`Quantizer::quantize_strided`], but under given scales, as in [`Quantizer::quantize_given`].
     ///
     /// ```
     /// use lanecast::scaled::{Quantizer, Scaling};
@@ -184,7 +186,8 @@ impl Quantizer {
 }
 
 impl Dequantizer {
-    /// [`Dequantizer::dequantize`] of a view to another of the same shape, as [`Quantizer::quantize_strided`].
+    /// Casts a view to another of the same shape, as [`Dequantizer::dequantize`] does. Views are as in
+    /// [`Quantizer::quantize_strided`].
     ///
     /// ```
     /// use lanecast::scaled::{Dequantizer, Scaling};
@@ -219,7 +222,8 @@ impl Dequantizer {
 }
 
 impl Requantizer {
-    /// [`Requantizer::requantize`] of a view to another of the same shape, as [`Quantizer::quantize_strided`].
+    /// Casts a view to another of the same shape, as [`Requantizer::requantize`] does. Views are as in
+    /// [`Quantizer::quantize_strided`].
     ///
     /// ```
     /// use lanecast::scaled::{Requantizer, Scaling};

@@ -1,13 +1,14 @@
 //! Quantisation by way of float64, for what has no kernel: some ten times as fast as the reference.
 //!
-//! Data are divided in float64 and the quotient is cast to the target, which rounds twice. Why the result is that of one rounding:
-//! the second rounding hinges on *boundaries*, which are the numbers of the target and the midpoints between two of them. Let b be
-//! a boundary and d the divisor. If b·d is exact in float64, then the data x is less than, equal to or greater than b·d, and as
-//! float64s x and b·d differ by a whole ulp or not at all. So the rounded quotient x/d lies on the same side of b as the exact one,
-//! and is equal to b only if that is. Hence the condition: the bits of a divisor and of a boundary are no more than 53 together.
+//! Data are divided in float64, and the quotient is cast to the target, which rounds twice. The result is nevertheless that of
+//! one rounding. The second rounding hinges on *boundaries*: the numbers of the target and the midpoints between two of them.
+//! Let b be a boundary and d the divisor. If b·d is exact in float64, then the data x is less than, equal to or greater than
+//! b·d, and as both are float64s, they differ by a whole ulp or not at all. So the rounded quotient x/d lies on the same side
+//! of b as the exact one, and equals b only if the exact one does. Hence the condition: a divisor and a boundary have no more
+//! than 53 significant bits together.
 //!
-//! Scales that are found are computed the same way: the largest magnitude of a block is divided by the largest value of the target
-//! and the factor of the tensor, and the boundaries are those of the scale's dtype.
+//! Scales are found in the same way: the largest magnitude of a block is divided by the largest value of the target and the
+//! factor of the tensor, and the boundaries are those of the scale's dtype.
 
 use alloc::boxed::Box;
 use core::mem::take;
@@ -31,10 +32,11 @@ use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::scales::{Operation, arithmetic, between, integers, nearest, outside};
 
-/// Data of these magnitudes have quotients that neither overflow nor underflow, since divisors are between 2^-300 and 2^300.
+/// Data of magnitudes in this range have quotients that neither overflow nor underflow, since divisors are between 2^-300 and
+/// 2^300.
 const LEAST: u64 = (1023 - 700) << 52;
 const MOST: u64 = (1023 + 700) << 52;
-/// Data below this do not overflow when a profile rounds them to float32.
+/// Data below this magnitude do not overflow when a profile rounds them to float32.
 const MOST_F32: u64 = (1023 + 127) << 52;
 /// The least scale of float8_e8m0fnu: 2^-127.
 const LEAST_POWER: u64 = (1023 - 127) << 52;
@@ -42,26 +44,26 @@ const LEAST_POWER: u64 = (1023 - 127) << 52;
 const INF: u64 = 0x7FF << 52;
 const MAGNITUDE: u64 = u64::MAX >> 1;
 
-/// The last step: from a quotient to an element.
+/// The last step: how a quotient becomes an element.
 #[derive(Clone, Copy, Debug)]
 enum Last {
     Float(Caster),
-    /// To float32, and from there by stochastic rounding.
+    /// Casts to float32, and from there by stochastic rounding.
     Chance(Caster, Caster),
-    /// Rounds ties toward zero: the quotient is moved to the next float64 toward zero first. 0 becomes -0.
+    /// Rounds ties toward zero: the quotient is first moved to the next float64 toward zero. 0 becomes -0.
     TiesTowardZero(Caster),
-    /// To an integer, clamped.
+    /// Rounds to an integer and clamps it.
     Int {
         rounding: Rounding,
         min: f64,
         max: f64,
-        /// The zero point is added before the quotient is rounded, not after.
+        /// Whether the zero point is added before the quotient is rounded, not after.
         adds_first: bool,
         cast: Caster,
     },
 }
 
-/// From scales to what elements are divided by or multiplied with: the product with a factor, or the inverse.
+/// How scales become what elements are divided by or multiplied with: the product with a factor, or the inverse.
 #[derive(Clone, Copy, Debug)]
 struct Scales {
     to_f64: Caster,
@@ -71,10 +73,10 @@ struct Scales {
     factor: f64,
 }
 
-/// From largest magnitudes to scales.
+/// How largest magnitudes become scales.
 #[derive(Clone, Copy, Debug)]
 struct Finding {
-    /// Magnitudes below this, but for 0, and from `most` on are left to the reference.
+    /// Magnitudes below this other than 0, and those from `most` on, are left to the reference.
     least: u64,
     most: u64,
     /// What magnitudes are divided by, apart from the factor of the tensor.
@@ -82,12 +84,12 @@ struct Finding {
     made: Made,
 }
 
-/// From a magnitude that was divided to a scale.
+/// How a magnitude that was divided becomes a scale.
 #[derive(Clone, Copy, Debug)]
 enum Made {
-    /// A power of two: the exponent, after `added` was added to the bits, less `top`.
+    /// A power of two: its exponent is that of the bits after `added` was added to them, less `top`.
     Exponent { added: u64, top: i64 },
-    /// Rounded to nearest even to the dtype of the scales, clamped.
+    /// Rounded to nearest even to the dtype of the scales, and clamped.
     Nearest { least: f64, most: f64, cast: Caster },
 }
 
@@ -96,31 +98,31 @@ enum Made {
 pub(super) struct Wide {
     isa: Present,
     operation: Operation,
-    /// There and back to the dtype in which a profile computes, which rounds to it: the data, and the quotients.
+    /// Casts to the dtype in which a profile computes, and back, which round the data (`data`) and the quotients to it.
     data: Option<[Caster; 2]>,
     quotients: Option<[Caster; 2]>,
     loses_sign: bool,
     is_own: bool,
     nonfinite: NonFinite,
     last: Last,
-    /// How many scales are decoded at a time; None if one by one.
+    /// How to decode many scales at a time. None if they are decoded one by one.
     scales: Option<Scales>,
     finding: Option<Finding>,
 }
 
-/// Buffers for one tile.
+/// The buffers for one tile.
 pub(super) struct WideRoom {
     /// The values, what each is divided by or multiplied with, and its zero point.
     tiles: [Box<[f64; TILE]>; 3],
-    /// A cache, where scales are decoded one by one. Allocated when first needed.
+    /// A cache for scales that are decoded one by one, allocated when first needed.
     known: Option<Known<Number>>,
 }
 
-/// Loads data from an element on, exactly. False if that is left to the reference.
+/// Loads data from an element on, exactly. Returns false if that is left to the reference.
 pub(super) type Load<'a> = &'a mut dyn FnMut(usize, &mut [f64]) -> Result<bool, Error>;
 
 impl WideRoom {
-    /// The buffers in `place`, allocated if there are none.
+    /// Returns the buffers in `place`, allocated if there are none.
     #[inline(never)]
     pub(super) fn of(place: &mut Option<Self>) -> Result<&mut Self, Error> {
         once(place, || Ok(Self { tiles: [array(0.0)?, array(0.0)?, array(0.0)?], known: None }))
@@ -135,7 +137,7 @@ pub(super) struct Number {
     zero: f64,
 }
 
-/// Rounds values to a dtype and brings them back.
+/// Rounds values to a dtype and casts them back.
 fn round(values: &mut [f64], casts: &Option<[Caster; 2]>, room: &mut Scratch) -> Result<(), Error> {
     if let Some([there, back]) = casts {
         let n = values.len();
@@ -147,7 +149,8 @@ fn round(values: &mut [f64], casts: &Option<[Caster; 2]>, room: &mut Scratch) ->
 }
 
 impl Wide {
-    /// For data of `bits` significant bits. None if float64 would not be exact enough, or on the scalar reference.
+    /// Decides the steps for data of `bits` significant bits. Returns None if float64 would not be exact enough, or on the
+    /// scalar reference.
     pub(super) fn new(quantize: &Quantize, bits: u32, write: &Elements) -> Option<Self> {
         let Quantize { from, to, steps, .. } = *quantize;
         let (isa, write) = (write.present(), write.options());
@@ -210,7 +213,8 @@ impl Wide {
         })
     }
 
-    /// Casts a tile of data under known scales. Returns a bit for each 8 elements: 1 if they are left for the reference.
+    /// Casts a tile of data under known scales. Returns a bit for each 8 elements, which is 1 if they are left to the
+    /// reference.
     pub(super) fn cast(
         &self,
         tile: &Tile<'_>,
@@ -265,7 +269,8 @@ impl Wide {
         Ok(left)
     }
 
-    /// A factor that divides scales multiplies the data instead, since a quotient of scales may not be exact in float64.
+    /// Returns a factor that divides scales: the data are multiplied with it instead, since quotients of scales may not be
+    /// exact in float64.
     fn moved(&self, tensor: TensorScale) -> Option<f64> {
         match tensor {
             TensorScale::Divide(g) if self.is_own => Some(g.into()),
@@ -273,7 +278,7 @@ impl Wide {
         }
     }
 
-    /// What the elements of a block are divided by or multiplied with, and their zero point.
+    /// Returns what the elements of a block are divided by or multiplied with, and their zero point.
     pub(super) fn number(&self, block: &Block, tensor: TensorScale) -> Number {
         let by = match block.way {
             Way::Exact(s) => self.moved(tensor).map_or(s, |g| s.mul(Exact::f64(g))),
@@ -285,8 +290,8 @@ impl Wide {
         Number { by: if is_right { by } else { 0.0 }, zero: block.zero as f64 }
     }
 
-    /// Raises `found`, the largest magnitudes of the blocks from scale `base` on, as bits, to those of these elements; of the negative
-    /// or the other ones alone, if `negative` says so. False if that is left to the reference.
+    /// Raises `found`, the largest magnitudes as bits of the blocks from scale `base` on, to those of these elements.
+    /// `negative` restricts it to the negative elements or to the others. Returns false if this is left to the reference.
     #[expect(clippy::too_many_arguments, reason = "elements, which of them, and where what is found goes")]
     pub(super) fn largest(
         &self,
@@ -327,14 +332,14 @@ impl Wide {
         Ok(true)
     }
 
-    /// Can the scale for this largest magnitude be computed by [`Wide::scales`]?
+    /// Whether [`Wide::scales`] can compute the scale for this largest magnitude.
     pub(super) fn finds(&self, magnitude: u64) -> bool {
         let finds = |finding: Finding| magnitude == 0 || (finding.least..finding.most).contains(&magnitude);
         self.finding.is_some_and(finds)
     }
 
-    /// The codes of the scales for up to a tile of largest magnitudes, and what elements are divided by: see [`Wide::numbers`]. Those for
-    /// which [`Wide::finds`] is false are arbitrary.
+    /// Computes the codes of the scales for up to a tile of largest magnitudes, and in `numbers` what elements are divided by:
+    /// see [`Wide::numbers`]. Results are arbitrary where [`Wide::finds`] is false.
     pub(super) fn scales<'a>(
         &self,
         largest: &[u64],
@@ -368,7 +373,7 @@ impl Wide {
                 codes
             }
             Made::Nearest { least, most, cast } => {
-                // (A block of zeros has the scale 1.)
+                // A block of zeros has the scale 1.
                 values.iter_mut().for_each(|value| {
                     *value = if *value == 0.0 { 1.0 } else { between(*value, least, most) };
                 });
@@ -381,8 +386,8 @@ impl Wide {
         Ok(codes)
     }
 
-    /// From the codes of scales, in native byte order, to what elements are divided by or multiplied with; 0 where that is left to the
-    /// reference. False if this scaling has to decode them one by one.
+    /// Computes what elements are divided by or multiplied with from the codes of scales, in native byte order; 0 where that is
+    /// left to the reference. Returns false if this scaling must decode scales one by one.
     pub(super) fn numbers(
         &self,
         codes: &[u8],
@@ -403,7 +408,7 @@ impl Wide {
 }
 
 impl Scales {
-    /// None if this scaling has to decode scales one by one.
+    /// Returns None if this scaling must decode scales one by one.
     fn new(quantize: &Quantize, to_f64: Caster) -> Option<Self> {
         let rounds_up = quantize.rule == ScaleRule::RoundUp;
         let (least, inverts) = match quantize.steps {
@@ -418,7 +423,7 @@ impl Scales {
 }
 
 impl Finding {
-    /// None if there is no cast to the dtype of scales.
+    /// Returns None if there is no cast to the dtype of the scales.
     fn new(quantize: &Quantize, plain: &CastOptions) -> Option<Self> {
         let Quantize { scale, steps, rule, .. } = *quantize;
         let max = quantize.max_value();
@@ -491,10 +496,11 @@ impl Tile<'_> {
     }
 }
 
-/// Do a divisor and a boundary have no more than 53 bits together? See the top of this file.
+/// Whether a divisor and a boundary have no more than 53 bits together: see the head of this file.
 fn is_right(quantize: &Quantize, bits: u32) -> bool {
     let Quantize { to, scale, steps, tensor, .. } = *quantize;
-    // A profile has operands and quotients of float32 at most, for which float64 has more than twice the bits; or of float64 itself.
+    // The operands and quotients of a profile are float32 at most, for which float64 has more than twice the bits, or they are
+    // float64 itself.
     if steps != Steps::Own {
         return true;
     }
@@ -502,12 +508,12 @@ fn is_right(quantize: &Quantize, bits: u32) -> bool {
     let factor = match tensor {
         TensorScale::None => 0,
         TensorScale::Multiply(g) | TensorScale::Divide(g) if is_power(g) => 0,
-        // Here the data are multiplied instead ([`Wide::moved`]): the product must be exact.
+        // Here the data are multiplied with the factor instead ([`Wide::moved`]), and the product must be exact.
         TensorScale::Divide(_) | TensorScale::ComputeDivide if bits + 24 > 53 => return false,
         TensorScale::Divide(_) | TensorScale::ComputeDivide => 0,
         TensorScale::Multiply(_) | TensorScale::ComputeMultiply => 24,
     };
-    // One bit more for midpoints, and among integers one for a zero point.
+    // Midpoints have one more bit, and a zero point takes another one among integers.
     let hinges = match quantize.stochastic {
         Some(_) => 25,
         None => significant(to) + 1 + u32::from(quantize.int_limits().is_some()),
@@ -520,8 +526,8 @@ fn fill(places: &mut [f64], value: f64) {
     places.fill(value);
 }
 
-/// Finds what is left to the reference: magnitudes that might overflow or underflow (but zeros), and divisors of zero. Returns a bit
-/// for each 8 elements, and makes harmless values of those.
+/// Finds the elements that are left to the reference: magnitudes that might overflow or underflow (but not zeros), and divisors
+/// of zero. Returns a bit for each 8 elements, and replaces those by harmless values.
 fn taken_out(isa: Present, values: &mut [f64], by: &mut [f64]) -> u128 {
     let all = outside(isa, values, LEAST..MOST, by);
     let mut left = all;
@@ -535,12 +541,12 @@ fn taken_out(isa: Present, values: &mut [f64], by: &mut [f64]) -> u128 {
     all
 }
 
-/// The next float64 toward zero, which rounds as its neighbour does unless that is a tie. 0 becomes -0.
+/// Returns the next float64 toward zero, which rounds as `value` does unless `value` is a tie. 0 becomes -0.
 fn nearer_to_zero(value: f64) -> f64 {
     if value == 0.0 { -0.0 } else { f64::from_bits(value.to_bits() - 1) }
 }
 
-/// The integer that a number is rounded to.
+/// Returns the integer that a number is rounded to.
 fn integer(value: f64, rounding: Rounding) -> f64 {
     let nearest = nearest(value);
     let off = value - nearest;

@@ -1,4 +1,4 @@
-//! Which kernels and plain casts a quantisation consists of: decided once per [`Quantize`], for any data.
+//! Which kernels and plain casts make up a quantisation: decided once per [`Quantize`], for any data.
 
 use crate::cast::Caster;
 use crate::formats::dtype::DType;
@@ -16,26 +16,27 @@ use crate::scaled::scaling::ScaleRule;
 pub(in crate::scaled) struct Decided {
     pub(super) isa: Present,
     pub(super) kernel: ScaledKernel,
-    /// Float32 quotients to elements, where there is no kernel that goes all the way.
+    /// Casts float32 quotients to elements, where there is no kernel that goes all the way.
     pub(super) then: Option<Caster>,
-    /// A faster kernel, where many elements have one scale, or where scales are powers of two.
+    /// A faster kernel for many elements under one scale, or for scales that are powers of two.
     pub(super) by_mantissas: Option<ByMantissas>,
-    /// The same where scales have 8 bits: by a table for each of them.
+    /// A faster kernel for scales of 8 bits, by a table for each code of a scale.
     pub(super) by_thresholds: Option<ScaledKernel>,
-    /// Several elements share a byte.
+    /// Whether several elements share a byte.
     pub(super) is_packed: bool,
-    /// Magnitudes from float16 to float32, and on to float64; from there to scales; scales to float32.
+    /// Casts of magnitudes: from float16 to float32 (`half`), on to float64 (`wide`), and from there to scales (`scale`); and
+    /// of scales to float32.
     pub(super) half: Caster,
     pub(super) wide: Caster,
     pub(super) scale: Caster,
     pub(super) to_f32: Caster,
-    /// Zero points to float32.
+    /// Casts zero points to float32.
     pub(super) zeros: Option<Caster>,
-    /// Float32 magnitudes divided by one number, straight to float8 scales.
+    /// Divides float32 magnitudes by one number, straight to float8 scales.
     pub(super) scales: Option<ScaledKernel>,
-    /// Scales from float32, in which a profile finds them, to their dtype.
+    /// Casts scales from float32, in which a profile finds them, to their dtype.
     pub(super) narrow: Option<Caster>,
-    /// From float32 to the 16-bit dtype in which a profile divides, and back: rounds to that dtype.
+    /// Rounds float32 to the 16-bit dtype in which a profile divides, by a cast there and one back.
     pub(super) kept: Option<[Caster; 2]>,
     pub(super) how: How,
     pub(super) others: Others,
@@ -44,7 +45,7 @@ pub(in crate::scaled) struct Decided {
 }
 
 impl Decided {
-    /// None if this is a case that only the reference handles.
+    /// Returns None in cases that these kernels do not handle.
     pub(in crate::scaled) fn new(quantize: &Quantize, read: &Elements, write: &Elements) -> Option<Self> {
         let Quantize { from, to, scale, steps, .. } = *quantize;
         let isa = read.present();
@@ -69,11 +70,11 @@ impl Decided {
         } else {
             None
         };
-        // The float32 quotient is near enough to the exact one to be rounded once more to up to 8 significant bits, but to bfloat16, whose
-        // subnormals are float32's, too. (Other packages round to these.)
+        // The float32 quotient is near enough to the exact one to be rounded once more to up to 8 significant bits, except to
+        // bfloat16, whose subnormals are also those of float32. (The steps of other packages do round to these.)
         let is_exact = steps == Steps::Own && to == DType::BF16;
         let may_follow = to.float_format().is_some_and(|format| format.mantissa_bits < 8) && !is_exact;
-        // (As a result of its own, float32, it would not be correctly rounded.)
+        // The float32 quotient itself would not be correctly rounded as a result.
         let direct = ScaledKernel::quotient(isa, from, to, &options).filter(|_| to != DType::F32);
         let (kernel, then) = match direct {
             Some(kernel) => (kernel, None),
@@ -125,23 +126,24 @@ impl Decided {
     }
 }
 
-/// Division of bfloat16s, exponents and mantissas apart: the head of `Mantissas` in kernels/codec/scaled/mantissas.rs says how.
+/// Division of bfloat16s with exponents and mantissas apart: the head of `Mantissas` in kernels/codec/scaled/mantissas.rs says
+/// how.
 #[derive(Clone, Copy)]
 pub(in crate::scaled) struct ByMantissas {
     pub(super) kernel: ScaledKernel,
     /// The kernel that divides the mantissas.
     maker: ScaledKernel,
-    /// The exponent from which on the kernel looks up what is divided by 1, and how many follow.
+    /// The exponent from which on the kernel looks up quotients by 1, and how many exponents follow.
     first: u8,
     most: u8,
-    /// Such an exponent as the kernel reads it: a factor that repeats it, and what is added to that.
+    /// How the kernel reads such an exponent: multiplied by a factor that repeats it, and with a number added to that.
     repeats: u32,
     plus: u32,
-    /// Scales are powers of two, which have one table. If not, each has its own.
+    /// Whether scales are powers of two, which share one table. Else each scale has its own.
     pub(super) are_powers: bool,
 }
 
-/// The bfloat16s from 1 to 2, for each of some scales.
+/// The bfloat16s from 1 to below 2, once for each of the scales that are done together.
 static MANTISSAS: [[[u8; 2]; 128]; 4] = {
     let mut all = [[0; 2]; 128];
     let mut i = 0;
@@ -153,7 +155,7 @@ static MANTISSAS: [[[u8; 2]; 128]; 4] = {
 };
 
 impl ByMantissas {
-    /// None if there is no such kernel.
+    /// Returns None if there is no such kernel.
     fn new(
         isa: Present,
         quantize: &Quantize,
@@ -162,7 +164,7 @@ impl ByMantissas {
     ) -> Option<Self> {
         let Quantize { from, to, scale, .. } = *quantize;
         let are_powers = scale == DType::F8E8M0 && how == How::Near;
-        // (Fewer bits are looked up by exponents and mantissas together: there only the exponents can be others.)
+        // Elements of fewer than 8 bits are looked up by exponent and mantissa together: there only the exponents can differ.
         let (has_kernel, is_byte) = (from == DType::BF16, to.bits() == 8);
         let can = if is_byte { !others.loses_sign } else { are_powers };
         if !has_kernel || !can || quantize.has_zero_points() {
@@ -191,16 +193,16 @@ impl ByMantissas {
         }
     }
 
-    /// From which exponent on the kernel looks up what is divided by a scale, of whose quotients of mantissas this is the largest
-    /// exponent. None if a subnormal or an Inf would not be what it is.
+    /// Returns the exponent from which on the kernel looks up quotients by a scale. `largest` is the largest exponent among the
+    /// quotients of the mantissas by that scale. None if a subnormal or an Inf would come out wrong.
     pub(super) fn begins(&self, largest: u32) -> Option<u32> {
         let begin = (u32::from(self.first) + 127).checked_sub(largest)?;
-        // (The exponent of Inf is 255; and one is subtracted where the quotient has one less.)
+        // The exponent of Inf is 255; and 1 is subtracted where the exponent of the quotient is one less.
         (begin + 1 + u32::from(self.most) <= 255).then_some(begin * self.repeats + self.plus)
     }
 }
 
-/// How elements are divided, and which steps of other packages are taken on the way. None if no kernel has them.
+/// Returns how elements are divided, and which steps of other packages are taken on the way. None if no kernel has them.
 fn how(quantize: &Quantize) -> Option<(How, Others)> {
     let Quantize { from, to, steps, .. } = *quantize;
     let none = Others::NONE;
@@ -212,7 +214,7 @@ fn how(quantize: &Quantize) -> Option<(How, Others)> {
         Steps::Own => (How::Odd, none),
         Steps::Onnx if quantize.precision() == DType::F32 => (How::Over, none),
         Steps::Onnx if quantize.precision() == from => (How::Over, keeps),
-        // These round ties toward zero.
+        // No kernel divides in another precision, or rounds ties toward zero as ModelOpt's MXFP4 does.
         Steps::Onnx | Steps::ModeloptMxfp4 => return None,
         // Scales are powers of two, and so are their inverses: multiplying is exact.
         Steps::TorchaoMx | Steps::ModeloptMxfp8 | Steps::ComfyMxfp8 => (How::Near, none),
@@ -230,8 +232,8 @@ fn how(quantize: &Quantize) -> Option<(How, Others)> {
     })
 }
 
-/// What a rule adds to the float32 bits of a block's largest magnitude before the exponent is taken, and the bits of the largest
-/// value of the elements, whose exponent is subtracted.
+/// Returns what a rule adds to the float32 bits of a block's largest magnitude before the exponent is taken, and the bits of
+/// the largest value of the elements, whose exponent is subtracted.
 ///
 /// A subnormal magnitude has no exponent of its own, but gives the least scale by any rule, since every element dtype reaches 2.
 fn added(rule: ScaleRule, max: f32, mantissa_bits: u32) -> (u32, u32) {

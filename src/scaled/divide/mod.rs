@@ -1,9 +1,9 @@
 //! Quantisation by the vector kernels: floats of 16 or 32 bits to elements under scales, by lanecast's own rule (nearest
 //! even) or by the steps of a profile.
 //!
-//! A region (as many rows and columns as a cache holds) is passed over twice: first for the largest magnitude of each block,
-//! from which the scales are computed, many at a time; then to divide the elements. The kernels are exact only while a scale is
-//! within certain bounds; a block whose scale is not is handed to the reference.
+//! A region (as many rows and columns as a cache holds) is passed over twice: first to find the largest magnitude of each
+//! block, from which the scales are computed, many at a time; then to divide the elements. The kernels are exact only while a
+//! scale is within certain bounds; blocks with other scales are left to the reference.
 
 mod decided;
 mod scales;
@@ -36,48 +36,51 @@ use crate::kernels::scales::TIES;
 use decided::ByMantissas;
 pub(super) use decided::Decided;
 
-/// Bytes of a region of one row: they are still in the core's own cache on the second pass.
+/// The most bytes of a region of one row: they are still in the core's own cache on the second pass.
 const CACHED: usize = 256 << 10;
 
-/// Bytes of a region of several rows, for which the shared cache has to do: memory is read so much faster by whole rows than by
-/// a part of each that this outweighs the slower second pass.
+/// The most bytes of a region of several rows, which stay in the shared cache: memory is read so much faster by whole rows than
+/// by a part of each that this outweighs the slower second pass.
 const SHARED: usize = 4 << 20;
 
-/// Bytes of a row from which on rows that lie far apart are read as fast as contiguous memory.
+/// If rows lie far apart, they are read as fast as contiguous memory from this many bytes of each on.
 const APART: usize = 2 << 10;
 
-/// Where the kernel stops at float32 quotients and a second cast turns those into elements ([`Decided::then`]): quotients in
-/// the buffer at a time. A power of two; two such buffers fit into L1.
+/// Where the kernel stops at float32 quotients and a second cast turns those into elements ([`Decided::then`]): how many
+/// quotients the buffer holds. It is a power of two, and two such buffers fit into L1.
 const TOGETHER: usize = 2048;
 const _: () = assert!(SCALES <= TOGETHER);
 
-/// What is computed of the scales of one region.
+/// What is computed from the scales of one region.
 struct Buffers {
     scales: Vec<f32>,
     inverses: Vec<f32>,
     zeros: Vec<f32>,
-    /// For each scale: whether the kernel is [`WRONG`](crate::kernels::scales::WRONG) for it, or must be told of [`TIES`].
+    /// For each scale, [`WRONG`](crate::kernels::scales::WRONG) if the kernel would be wrong for it, and [`TIES`] if the kernel
+    /// must check for ties.
     flags: Vec<u8>,
-    /// The numbers repeated for each element, where blocks are too short for the kernel. Allocated when first needed.
+    /// The numbers of the scales, repeated for each element where blocks are too short for the kernel. Allocated when first
+    /// needed.
     each: Option<Box<[Numbers; 3]>>,
-    /// The largest magnitude of each block; before that, those of the columns of short blocks. 1 if scales are given.
+    /// The largest magnitude of each block, and before that those of the columns of short blocks. 1 if scales are given.
     amax: Vec<u32>,
     wide: Vec<f64>,
     by: Vec<f64>,
     codes: Vec<u8>,
-    /// For division by mantissas: a table for each scale, and from which exponent on the kernel looks up what is divided by it.
+    /// For division by mantissas: a table for each scale, and the exponent from which on the kernel looks up quotients by that
+    /// scale.
     tables: Vec<Table128>,
     begins: Vec<u32>,
-    /// Where there is a table for each code of a scale: those of each 16 elements.
+    /// With a table for each code of a scale: the place of the table of each 16 elements.
     places: Vec<Place>,
-    /// Scales rounded to the dtype in which a profile divides, where that has 16 bits.
+    /// Room for scales that are rounded to the dtype in which a profile divides, where that has 16 bits.
     kept: Vec<u8>,
-    /// Quotients on their way to [`Decided::then`]. Allocated when first needed.
+    /// Quotients on their way to [`Decided::then`], allocated when first needed.
     quotients: Option<Box<[u8; 4 * TOGETHER]>>,
 }
 
 impl Buffers {
-    /// Buffers for `n` scales.
+    /// Returns buffers for `n` scales.
     fn new(n: usize, divide: &Divide<'_>, is_found: bool, has_zeros: bool) -> Result<Self, Error> {
         let decided = divide.decided;
         Ok(Self {
@@ -99,18 +102,18 @@ impl Buffers {
     }
 }
 
-/// How the elements of a region are divided, and the union of its scales' flags.
+/// How the elements of a region are divided, and the union of the flags of its scales.
 #[derive(Clone, Copy)]
 struct Division {
     how: How,
     flags: u8,
-    /// By the kernel of [`Divide::by_mantissas`].
+    /// Whether the kernel of [`Divide::by_mantissas`] divides them.
     by_mantissas: bool,
-    /// As in [`ScaleArrays`]: how far ahead to prefetch.
+    /// How far ahead to prefetch, as in [`ScaleArrays`].
     next: isize,
 }
 
-/// Tables that belong to a quantisation, or to one that it is a part of.
+/// Tables that belong to this quantisation, or to the one that it is a part of.
 enum Held<'a> {
     None,
     Here(Coded),
@@ -120,31 +123,32 @@ enum Held<'a> {
 /// A quantisation by the vector kernels.
 pub(super) struct Divide<'a> {
     job: &'a Quantizing<'a>,
-    /// The data, and the index of the element that they begin with.
+    /// The data, and the index of the element with which they begin.
     bytes: &'a [u8],
     first: usize,
     decided: &'a Decided,
     isa: Present,
     /// Bytes of an element of the data.
     width: usize,
-    /// The factor of the tensor, where its product with a scale may need more bits than a float32 has.
+    /// The factor of the tensor, if its product with a scale may need more bits than a float32 has.
     factor: Factor,
-    /// The factor of the tensor, where that product is exact: a power of two.
+    /// The factor of the tensor, if that product is exact, which is if the factor is a power of two.
     g: f32,
-    /// A scale is the largest magnitude of its block divided by this.
+    /// What the largest magnitude of a block is divided by to give its scale.
     divisor: f64,
-    /// Where there is one block only and the profile does not derive this from the rounded scale: what elements are multiplied with.
+    /// What elements are multiplied with, if there is only one block and the profile does not derive this from the rounded
+    /// scale.
     inverse: Option<f32>,
-    /// Where there is a table for each code of a scale: those.
+    /// The tables, if there is one for each code of a scale.
     coded: Held<'a>,
 }
 
 impl<'a> Divide<'a> {
-    /// None if this is a case that only the reference handles.
+    /// Returns None in cases that these kernels do not handle.
     pub(super) fn new(job: &'a Quantizing<'a>, decided: &'a Decided) -> Option<Self> {
         let Quantize { from, to, scale, steps, .. } = *job.quantize;
-        // Every row of packed elements has to begin at a byte, and every block, unless those are so short that eight elements are cast
-        // again where one of their blocks is to be.
+        // Every row of packed elements has to begin at a byte, and so has every block, except blocks so short that eight
+        // elements are cast again together where one of their blocks is.
         let (width, block) = (job.grid.width(), job.grid.block());
         let is_one_row = job.grid.dims.len() == 1;
         let begins = (block.is_multiple_of(8) || block >= job.grid.count || 8 % block == 0)
@@ -165,12 +169,12 @@ impl<'a> Divide<'a> {
                 TensorScale::Multiply(by) if is_power(by) => g = by,
                 TensorScale::Divide(by) if is_power(by) => g = 1.0 / by,
                 TensorScale::Multiply(by) => factor = Factor::times(by),
-                // (Without a kernel for scales, magnitudes would be divided by a number that is not exact as a float64.)
+                // Without a kernel for scales, magnitudes would be divided by a number that is not exact in float64.
                 TensorScale::Divide(by) if decided.scales.is_some() => factor = Factor::over(by),
                 _ => return None,
             }
-            // With a factor, the kernels are proved for scales of up to 12 significant bits and elements of up to 8 bits alone; and scales
-            // of float8_e8m0fnu are made of the exponents of the magnitudes, in which a factor has no part.
+            // With a factor, the kernels are proved for scales of up to 12 significant bits and elements of up to 8 bits only.
+            // Scales of float8_e8m0fnu are made of the exponents of the magnitudes, in which a factor has no part.
             if factor != Factor::NONE && (scale.bits() > 16 || to.bits() > 8)
                 || scale == DType::F8E8M0 && job.tensor != TensorScale::None
             {
@@ -207,19 +211,19 @@ impl<'a> Divide<'a> {
         }
     }
 
-    /// The same quantisation of `bytes`, which begin with the element `first`.
+    /// Returns the same quantisation, but of `bytes`, which begin with the element `first`.
     pub(super) fn on<'b>(&'b self, bytes: &'b [u8], first: usize) -> Divide<'b> {
         Divide { bytes, first, coded: self.coded().map_or(Held::None, Held::There), ..*self }
     }
 
-    /// Can it find scales? Only if the rows of a block are adjacent, because it looks at all rows of a block together.
+    /// Whether it can find scales: only if the rows of a block are adjacent, because it looks at all rows of a block together.
     pub(super) fn finds(&self) -> bool {
         let blocks = &self.job.grid.blocks;
         blocks.iter().rev().skip(2).all(|&block| block == 1)
     }
 
-    /// For the second pass where there is a single block: `way` is what the first pass found out about it. None if it is the
-    /// reference's.
+    /// Returns the quantisation for the second pass over a single block, of which the first pass has found `way`. None if the
+    /// block is left to the reference.
     pub(super) fn known(self, way: &Way) -> Option<Self> {
         match way {
             Way::Exact(_) | Way::Divide(..) => Some(self),
@@ -228,11 +232,11 @@ impl<'a> Divide<'a> {
         }
     }
 
-    /// The kernel that divides exponents and mantissas apart, if it is faster for this shape. (Segments have no number for each element
-    /// then.)
+    /// Returns the kernel that divides exponents and mantissas apart, if it is faster for this shape. Segments then never have
+    /// a number for each element.
     fn by_mantissas(&self) -> Option<&'a ByMantissas> {
         let grid = self.job.grid;
-        // A table of its own for each scale pays only if scales cover whole blocks of the kernel.
+        // A table for each scale pays only if each scale covers whole blocks of the kernel.
         let block = grid.block();
         let is_whole = |least| block >= grid.width() || block.is_power_of_two() && block >= least;
         let pays = is_whole(BLOCK) && grid.count / grid.scales.max(1) >= TABLED;
@@ -241,7 +245,7 @@ impl<'a> Divide<'a> {
         can.then_some(apart)
     }
 
-    /// How many scales a region may have.
+    /// Returns how many scales a region may have.
     fn most(&self) -> usize {
         let has_tables = self.by_mantissas().is_some_and(|apart| !apart.are_powers);
         self.job.grid.scales.min(if has_tables { TABLES } else { SCALES })
@@ -257,13 +261,13 @@ impl<'a> Divide<'a> {
         let grid = self.job.grid;
         let all = self.most();
         let (mut buffers, mut room) = (Buffers::new(all, self, true, false)?, None);
-        // As many columns as stay in a cache; but all of them if that would leave so few bytes of each row that memory is read slowly.
+        // As many columns as stay in a cache, but all of them if so few bytes of each row would be slow to read from memory.
         let most = |rows: usize| {
             let bytes = self.width * grid.block();
             let most = if rows == 1 { CACHED } else { SHARED };
             let cached = most / rows.saturating_mul(bytes).clamp(1, most);
             let cached = if cached.saturating_mul(bytes) < APART { all } else { cached.min(all) };
-            // (A region begins at a byte, as eight short blocks do.)
+            // A region must begin at a byte, as every eight short blocks do.
             if grid.block() < 8 && cached < all { (cached & !7).max(8) } else { cached }
         };
         Region::each(grid, &piece.elements, &most, &mut |region| {
@@ -284,8 +288,8 @@ impl<'a> Divide<'a> {
         let (job, grid) = (self.job, self.job.grid);
         let (width, groups) = (grid.width(), region.groups(grid));
         let Region { rows, columns, scale } = region;
-        // Of short blocks of several rows, each column's largest magnitude is found first, and a block's after all rows. Rows that are
-        // short and contiguous are joined.
+        // For short blocks of several rows, the largest magnitude of each column is found first, and that of each block after
+        // all rows. Rows that are short and contiguous are joined.
         let is_short = rows.len() > 1 && grid.block() < LEAST_GROUP && columns.len() <= SCALES;
         let joined = if is_short && columns.len() == width { SCALES / width } else { 1 };
         let (block, each) = if is_short { (1, columns.len()) } else { (grid.block(), groups) };
@@ -307,11 +311,11 @@ impl<'a> Divide<'a> {
                 found[group] = found[columns].iter().fold(0, |most, &amax| most.max(amax));
             }
         }
-        // (As signed integers, which are compared faster.)
+        // Compared as signed integers, which is faster.
         let inf = inf(job.quantize.from) as i32;
         let is_finite = !buffers.amax[..groups].iter().fold(false, |any, &amax| any | (amax as i32 >= inf));
         if !is_finite || self.codes(groups, buffers).is_none() {
-            // Inf or NaN among the data, or a scale out of bounds: the reference finds the scales, too.
+            // There is an Inf or NaN among the data, or a scale is out of bounds: the reference finds the scales, too.
             let scales = *scale..scale + groups;
             let rect = Rect { rows: rows.clone(), columns: columns.clone(), scales };
             return job.found(&rect, elements.start, dst, sink, None, once(room, Room::new)?);
@@ -326,7 +330,7 @@ impl<'a> Divide<'a> {
             if job.quantize.is_own() {
                 return job.quantize.given(code(i), 0, job.tensor);
             }
-            // (`codes` has made float32 of the magnitudes.)
+            // `codes` has turned the magnitudes into float32.
             let mut data = Extremes::NONE;
             data.add(Exact::f32(f32::from_bits(amax[i])), NonFinite::Propagate);
             job.quantize.find(&data, job.tensor, false).block
@@ -336,8 +340,9 @@ impl<'a> Divide<'a> {
         done
     }
 
-    /// Bytes from an element of this region to the same of the next, which is prefetched while this one is divided: the second pass
-    /// reads from the cache, so memory is idle. 0 if there is no next region, or it would not fit into the core's cache.
+    /// Returns the distance in bytes from an element of this region to the same one of the next region, which is prefetched
+    /// while this one is divided: as the second pass reads from the cache, memory is idle. 0 if there is no next region, or if
+    /// it would not fit into the core's cache.
     fn next(&self, region: &Region) -> isize {
         let fits = self.width * region.rows.len() * region.columns.len() <= CACHED;
         let end = self.first + self.bytes.len() / self.width;
@@ -345,8 +350,9 @@ impl<'a> Divide<'a> {
         (elements * self.width) as isize
     }
 
-    /// Casts a region whose scales are known. Blocks flagged [`TIES`] are cast a second time by a loop that checks each element for
-    /// ties, blocks flagged [`WRONG`](crate::kernels::scales::WRONG) by the reference, which gets them from `block` by the index of their scale.
+    /// Casts a region whose scales are known. Blocks flagged [`TIES`] are cast again by a loop that checks each element for
+    /// ties, blocks flagged [`WRONG`](crate::kernels::scales::WRONG) by the reference (or float64), which gets them from
+    /// `block` by the index of their scale.
     #[expect(clippy::too_many_arguments, reason = "a region, where it goes, and room for both")]
     fn cast(
         &self,
@@ -384,7 +390,7 @@ impl<'a> Divide<'a> {
                     self.segment(&again, division, known + group, &rows, base, dst, buffers)?;
                     continue;
                 }
-                // From a byte to a byte: rows begin at one.
+                // What is cast again goes from a byte to a byte. Rows begin at one.
                 let (start, end) = if self.decided.is_packed && grid.block() < 8 {
                     (elements.start & !7, elements.end.next_multiple_of(8).min(segment.first + segment.n))
                 } else {
@@ -401,7 +407,7 @@ impl<'a> Divide<'a> {
         })
     }
 
-    /// Casts a segment whose first scale is at index `known` of the buffers.
+    /// Casts a segment whose first scale is at the index `known` of the buffers.
     #[expect(clippy::too_many_arguments, reason = "as above")]
     fn segment(
         &self,
@@ -462,7 +468,7 @@ impl<'a> Divide<'a> {
                 let (per, skipped) = match segment.per {
                     Per::Group(group) if group > TOGETHER => (Per::All, start / group),
                     Per::Group(group) => (Per::Group(group), start / group),
-                    // (A segment with a scale for each element is short enough to have one part.)
+                    // A segment with a number for each element is short enough to be done in one part.
                     per => (per, 0),
                 };
                 let [scales, inverses, zeros] = numbers.map(|all| all.get(skipped..).unwrap_or(&[]));
@@ -514,7 +520,7 @@ impl<'a> Divide<'a> {
     }
 }
 
-/// Clears the payloads of NaNs among some float32, and keeps their signs: a cast to bfloat16 would keep them, too.
+/// Clears the payloads of NaNs in a buffer of float32 and keeps their signs: a cast to bfloat16 would keep payloads, too.
 fn clear_payloads(values: &mut [u8]) {
     for value in values.as_chunks_mut().0 {
         let bits = u32::from_ne_bytes(*value);
@@ -524,8 +530,8 @@ fn clear_payloads(values: &mut [u8]) {
     }
 }
 
-/// The largest magnitude of some elements, as bits of their dtype. None if no kernel reads that dtype, or if there is an Inf or
-/// NaN and such are not to count.
+/// Returns the largest magnitude of some elements, as bits of their dtype. None if no kernel reads that dtype, or if there is
+/// an Inf or NaN that must not count.
 pub(super) fn amax(job: &Quantizing<'_>, elements: Range<usize>) -> Result<Option<u64>, Error> {
     let mut room = Vec::new();
     let Some((bytes, first)) = job.source.floats(&elements, &mut room)? else { return Ok(None) };
@@ -537,7 +543,7 @@ pub(super) fn amax(job: &Quantizing<'_>, elements: Range<usize>) -> Result<Optio
     Ok(counts.then_some(found[0].into()))
 }
 
-/// The bits of +Inf.
+/// Returns the bits of +Inf.
 fn inf(dtype: DType) -> u32 {
     match dtype {
         DType::F16 => 0x7C00,

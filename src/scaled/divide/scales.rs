@@ -1,5 +1,5 @@
-//! From the largest magnitudes of blocks to the codes of their scales, and from those to the numbers that the kernels divide
-//! by, or multiply with.
+//! Turns the largest magnitudes of blocks into the codes of their scales, and those into the numbers that the kernels divide by
+//! or multiply with.
 
 use super::decided::ByMantissas;
 use super::{Buffers, Divide, Division};
@@ -12,7 +12,7 @@ use crate::scaled::rule::{Quantize, Steps};
 use crate::scaled::scaling::{ScaleRule, TensorScale};
 
 impl Divide<'_> {
-    /// Computes the codes of the scales from the magnitudes. None if one is too small or too large to be computed here.
+    /// Computes the codes of the scales from the magnitudes. Returns None if one is too small or too large to be computed here.
     pub(super) fn codes(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
         let quantize = self.job.quantize;
         self.magnitudes(groups, buffers)?;
@@ -108,8 +108,8 @@ impl Divide<'_> {
         Some(())
     }
 
-    /// Computes the codes as a profile does, step by step. Steps that the profile takes in 16 bits are taken in float32 and rounded
-    /// again, with the same result: float32 has more than twice the precision.
+    /// Computes the codes as a profile does, step by step. Steps that the profile takes in 16 bits are taken in float32 and
+    /// then rounded to 16 bits, which gives the same result, as float32 has more than twice the precision.
     fn profile_codes(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
         let (quantize, tensor) = (self.job.quantize, self.job.tensor);
         let Buffers { amax, inverses, scales, codes, kept, .. } = buffers;
@@ -149,7 +149,7 @@ impl Divide<'_> {
                 }
             }
             Steps::Compressed => {
-                // Integers are scaled to half a step beyond the largest one.
+                // Integers are scaled so that the largest magnitude is half a step beyond the largest integer.
                 let by = if quantize.to.float_format().is_some() { max } else { max + 0.5 };
                 each(scales, &|amax| amax / by);
                 self.keep(scales, kept)?;
@@ -185,7 +185,7 @@ impl Divide<'_> {
         Some(())
     }
 
-    /// Computes the codes where the profile takes them from the exponents of the magnitudes. False if it does not.
+    /// Computes the codes where the profile takes them from the exponents of the magnitudes. Returns false if it does not.
     fn profile_exponents(&self, amax: &[u32], codes: &mut [u8]) -> bool {
         let quantize = self.job.quantize;
         let max = quantize.max_value() as f32;
@@ -225,8 +225,8 @@ impl Divide<'_> {
         Some(())
     }
 
-    /// From scales as float32 to what a profile multiplies with or divides by. (Some profiles compute it while they find the scale:
-    /// then it is there.)
+    /// Computes what a profile multiplies with or divides by, from its scales as float32. Some profiles compute it while they
+    /// find the scale, and then it is there already.
     fn profile_numbers(&self, groups: usize, is_found: bool, buffers: &mut Buffers) -> Option<()> {
         let (quantize, tensor) = (self.job.quantize, self.job.tensor);
         let Buffers { scales, inverses, kept, .. } = buffers;
@@ -265,7 +265,8 @@ impl Divide<'_> {
         Some(())
     }
 
-    /// Decodes the scales, computes what to divide by or multiply with, and flags each scale for which the kernel would be wrong.
+    /// Decodes the scales, computes what to divide by or multiply with, and flags each scale for which the kernel would be
+    /// wrong.
     pub(super) fn numbers(
         &self,
         codes: &[u8],
@@ -285,11 +286,12 @@ impl Divide<'_> {
             let flags = &mut flags[..groups];
             flags.fill(if is_done { 0 } else { WRONG });
             let by = if self.decided.how == How::Over { scales } else { inverses };
-            // Positive finite numbers. What the profile's IEEE arithmetic makes of zero, negative ones, Inf and NaN is the reference's.
+            // The kernel takes positive finite numbers. What the profile's IEEE arithmetic makes of zero, negative numbers, Inf
+            // and NaN is left to the reference.
             let bounds = Bounds { range: 1..0x7F80_0000, zero: false, negative: false };
             let mut wrong = scales::bounded(self.isa, &by[..groups], &bounds, flags);
             if is_found && self.job.quantize.steps == Steps::ComfyMxfp8 {
-                // This profile writes +0 for all of a block of zeros, whatever their signs.
+                // This profile writes +0 for all elements of a block of zeros, whatever their signs.
                 for (flags, _) in flags.iter_mut().zip(amax).filter(|(_, amax)| **amax == 0) {
                     *flags |= WRONG;
                     wrong |= WRONG;
@@ -306,7 +308,7 @@ impl Divide<'_> {
             scales::with_tensor(self.isa, Factor::times(self.g), scales);
         }
         let range = match self.decided.how {
-            // 2^-127 to 2^127: the powers of two whose inverses are float32, too.
+            // 2^-127 to 2^127: the powers of two whose inverses are float32s, too.
             How::Near => 0x40_0000..0x7F00_0001,
             How::Odd | How::Over => LEAST..MOST,
         };
@@ -324,14 +326,14 @@ impl Divide<'_> {
         self.inverses(groups, wrong, buffers)
     }
 
-    /// Inverts the scales. Where that pays, each inverse is chosen such that no product of an element lands on a wrong side of a
-    /// tie, so that elements need no check; only scales that have no such inverse are flagged [`TIES`].
+    /// Inverts the scales. Where that pays, each inverse is chosen such that no product of an element lands on the wrong side
+    /// of a tie, so that elements need no check. Only scales that have no such inverse are flagged [`TIES`].
     fn inverses(&self, groups: usize, wrong: u8, buffers: &mut Buffers) -> Division {
         let (how, grid) = (self.decided.how, self.job.grid);
         let Buffers { scales, inverses, flags, .. } = buffers;
         let (inverses, flags) = (&mut inverses[..groups], &mut flags[..groups]);
         let elements = grid.count / grid.scales.max(1);
-        // To choose an inverse takes as long as to cast some ten elements for each tie of the target.
+        // Choosing an inverse takes as long as casting some ten elements for each tie of the target.
         let pays = |near: &Near| {
             how == How::Odd
                 && grid.block() >= LEAST_GROUP
@@ -340,7 +342,7 @@ impl Divide<'_> {
         };
         if let Some(near) = self.near().filter(pays) {
             let left = scales::inverses(self.isa, scales, self.factor, inverses, Some(near), flags);
-            // Blocks that are cast again cost their elements and a call of the kernel each, which is worth hundreds of elements.
+            // A block that is cast again costs its elements and a call of the kernel, which is worth hundreds of elements.
             if left * (4 + 1024 / elements) <= groups {
                 let flags = if left == 0 { wrong } else { wrong | TIES };
                 return Division { how: How::Near, flags, by_mantissas: false, next: 0 };
@@ -351,7 +353,7 @@ impl Divide<'_> {
         Division { how, flags: wrong, by_mantissas: false, next: 0 }
     }
 
-    /// Decodes the scales, and computes what the kernel needs that divides by them.
+    /// Decodes the scales, and computes what the kernel that divides by them needs.
     pub(super) fn division(
         &self,
         codes: &[u8],
@@ -383,7 +385,7 @@ impl Divide<'_> {
         apart.fill(&arrays, &mut tables[..groups], &mut begins[..groups]);
         let mut by_mantissas = true;
         for (begin, flags) in begins.iter_mut().zip(&flags[..groups]) {
-            // (What the reference casts again may become anything.)
+            // What the reference casts again may become anything here.
             let found = apart.begins(*begin).or((flags & WRONG != 0).then_some(0));
             by_mantissas &= found.is_some();
             *begin = found.unwrap_or(0);
@@ -391,16 +393,16 @@ impl Divide<'_> {
         Division { by_mantissas, ..division }
     }
 
-    /// Where the kernel that divides exponents and mantissas apart looks up what is divided by powers of two. False if it cannot divide
-    /// by one of them.
+    /// Computes where the kernel that divides exponents and mantissas apart looks up quotients by powers of two. Returns false
+    /// if it cannot divide by one of them.
     fn exponents(&self, apart: &ByMantissas, codes: &[u8], is_found: bool, buffers: &mut Buffers) -> bool {
         let Buffers { amax, begins, .. } = buffers;
-        // This profile writes +0 for all of a block of zeros.
+        // This profile writes +0 for all elements of a block of zeros.
         if is_found && self.job.quantize.steps == Steps::ComfyMxfp8 || self.inverse.is_some() {
             return false;
         }
         let mut is_right = true;
-        // (Zeros are zeros under any scale. Where scales are given, no magnitude is 0: it is not known.)
+        // Zeros are zeros under any scale. Where scales are given, magnitudes are not known, and none is 0 here.
         for ((begin, &code), &amax) in begins.iter_mut().zip(codes).zip(&*amax) {
             let found = apart.begins(254_u32.wrapping_sub(code.into()));
             is_right &= found.is_some() | (amax == 0);
@@ -409,8 +411,8 @@ impl Divide<'_> {
         is_right
     }
 
-    /// How many ties the target has, and how many significant bits the data. None for float32, which has so many numbers that some
-    /// are near most ties.
+    /// Returns how many ties the target has, and how many significant bits the data have. None for float32, which has so many
+    /// numbers that some are near most ties.
     fn near(&self) -> Option<Near> {
         let Quantize { from, to, .. } = *self.job.quantize;
         let bits = match from {
@@ -427,31 +429,31 @@ impl Divide<'_> {
     }
 }
 
-/// `inverses[i] = 1 / numbers[i]`.
+/// Sets `inverses[i]` to `1 / numbers[i]`.
 fn each_inverse(inverses: &mut [f32], numbers: &[f32]) {
     for (inverse, number) in inverses.iter_mut().zip(numbers) {
         *inverse = 1.0 / number;
     }
 }
 
-/// The value of a float8_e8m0fnu code other than FF, which is NaN.
+/// Returns the value of a float8_e8m0fnu code other than FF, which is NaN.
 fn power(code: u8) -> f32 {
     f32::from_bits(if code == 0 { 0x40_0000 } else { u32::from(code) << 23 })
 }
 
-/// The float8_e8m0fnu code of the least power of two that is not less than x. x is not negative.
+/// Returns the float8_e8m0fnu code of the least power of two that is not less than `x`, which must not be negative.
 fn exponent_up(x: f32) -> u8 {
     let bits = x.to_bits();
     if bits <= 0x40_0000 { 0 } else { ((bits + 0x7F_FFFF) >> 23).min(0xFE) as u8 }
 }
 
-/// The smallest normal number of a float dtype, as bits of float32.
+/// Returns the smallest normal number of a float dtype, as bits of float32.
 fn least_normal(dtype: DType) -> u32 {
     let exponent = dtype.float_format().map_or(0, |format| format.min_exponent());
     ((exponent + 127).max(1) as u32) << 23
 }
 
-/// The distance from 1 to the next larger number of a float dtype.
+/// Returns the distance from 1 to the next larger number of a float dtype.
 fn least_step(dtype: DType) -> f32 {
     let mantissa = dtype.float_format().map_or(0, |format| format.mantissa_bits);
     f32::from_bits((127 - mantissa) << 23)

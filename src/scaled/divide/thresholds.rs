@@ -1,4 +1,5 @@
-//! Quantisation to float4 under scales of 8 bits: from which magnitude on an element becomes the next code, for each code of a scale.
+//! Quantisation to float4 under scales of 8 bits by thresholds: for each code of a scale, the magnitudes from which on an
+//! element becomes the next code.
 
 use super::{Buffers, Divide};
 use crate::kernels::scaled::{Factor, How, Table16};
@@ -7,22 +8,22 @@ use crate::scaled::coded::{ALL, Coded, EVERY, is_for};
 use crate::scaled::memory::array;
 use crate::scaled::numbers::{LEAST, MOST};
 
-/// If there are at least so many elements, tables for all codes of a scale pay.
+/// Tables for all codes of a scale pay from this many elements on.
 const PAYS_FROM: usize = 1 << 14;
-/// What is halfway between one number of float4_e2m1fn and the next.
+/// The ties of float4_e2m1fn, each halfway between one magnitude and the next.
 const TIES: [f64; 7] = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0];
 
-/// The bits of the first bfloat16 that becomes each code but 0.
+/// For each code but 0, the bits of the first bfloat16 that becomes it.
 type Thresholds = [u16; TIES.len()];
 
 impl Divide<'_> {
-    /// The tables of all codes of a scale, if there is a kernel for them. None where there are too few elements to pay for them, or no
-    /// memory.
+    /// Returns the tables of all codes of a scale, if there is a kernel for them. None if there are too few elements to pay for
+    /// them, or no memory.
     #[inline(never)] // It is seldom called, and where little is inlined already.
     pub(super) fn code_tables(&self) -> Option<Coded> {
         let (quantize, grid) = (self.job.quantize, self.job.grid);
         self.decided.by_thresholds?;
-        // (One table for powers of two is faster, where there is a kernel for that.)
+        // One table for powers of two is faster, where there is a kernel for that.
         if quantize.scale.bits() != 8
             || !is_for(grid)
             || grid.count < PAYS_FROM
@@ -54,8 +55,8 @@ impl Divide<'_> {
         Coded::new(tables, Coded::right(&flags))
     }
 
-    /// The thresholds where elements are divided by `number`, or multiplied with it. (That a profile rounds quotients to bfloat16 changes
-    /// none: a tie times a scale has up to 8 bits, and is a bfloat16 itself.)
+    /// Returns the thresholds where elements are divided by `number`, or multiplied with it. That a profile rounds quotients to
+    /// bfloat16 changes none of them: a tie times a scale has up to 8 bits, and is a bfloat16 itself.
     fn thresholds_of(&self, number: f32) -> Thresholds {
         let Factor { by, divides } = self.factor;
         let (g, over) = if divides { (1.0, f64::from(by)) } else { (f64::from(by), 1.0) };
@@ -67,7 +68,7 @@ impl Divide<'_> {
             let (tie, is_even) = (TIES[i], i % 2 == 1);
             let is_there = |bits: u16| {
                 let x = f32::from_bits(u32::from(bits) << 16);
-                // (Products of so few bits are exact in float64.)
+                // Products of so few bits are exact in float64.
                 let (x, tie) = match self.decided.how {
                     How::Odd => (f64::from(x) * over, tie * f64::from(number) * g),
                     How::Near => (f64::from(x * number), tie),
@@ -105,13 +106,13 @@ impl Table {
                 mantissas[row] = here.next().map_or(0xFF, |i| (thresholds[i] << 1) as u8);
             }
             debug_assert!(here.next().is_none());
-            // (Both thresholds are taken back from this where they are not there.)
+            // The kernel subtracts 1 for each of the two thresholds that an element does not reach, or that does not exist.
             *code = 2 + exponents.iter().filter(|&&exponent| usize::from(exponent - first) < e).count() as u8;
         }
         Self { rows: [mantissas, codes], first: first.into() }
     }
 
-    /// The table of the thresholds times 2^`more`, which are normal numbers.
+    /// Returns the table of the thresholds times 2^`more`, which must be normal numbers.
     fn times(self, more: i32) -> Table16 {
         let first = self.first + more;
         debug_assert!((1..=246).contains(&first));

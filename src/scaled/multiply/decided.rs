@@ -1,4 +1,4 @@
-//! Which kernels and plain casts a dequantisation consists of: decided once per [`Dequantize`], for any data.
+//! Which kernels and plain casts make up a dequantisation: decided once per [`Dequantize`], for any data.
 
 use crate::cast::Caster;
 use crate::formats::dtype::DType;
@@ -17,12 +17,12 @@ use crate::scaled::scaling::TensorScale;
 
 /// The bits of +Inf.
 pub(super) const INF: u32 = 0x7F80_0000;
-/// The bounds of a scale and of the factor of the tensor, where elements are multiplied with the product of both.
+/// The bounds of a scale, and of the factor of the tensor, where elements are multiplied with the product of both.
 pub(super) const LEAST_OF_TWO: u32 = (127 - 45) << 23;
 pub(super) const MOST_OF_TWO: u32 = (127 + 45) << 23;
 
-/// How many significant bits the product of a code and a scale has at most. None if it is divided by something, as quotients have
-/// any number of bits.
+/// Returns how many significant bits the product of a code and a scale has at most. None if a factor divides it that is no
+/// power of two, as quotients have any number of bits.
 pub(in crate::scaled) fn product_bits(dequantize: &Dequantize) -> Option<u32> {
     let Dequantize { from, scale, tensor, .. } = *dequantize;
     let tensor_bits = match tensor {
@@ -34,8 +34,8 @@ pub(in crate::scaled) fn product_bits(dequantize: &Dequantize) -> Option<u32> {
     Some(significant(from) + significant(scale) + tensor_bits)
 }
 
-/// Fills `codes` with the codes 0 to `of` - 1, again and again, packed as in the source, 128 elements at a time: the kernel casts
-/// them once to make a look-up table.
+/// Fills `codes` with the codes 0 to `of` - 1, over and over, packed as in the source, in groups of 128 elements. The kernel
+/// casts them once to make a look-up table.
 pub(super) fn all_codes(from: DType, options: &CastOptions, of: u8, codes: &mut [u8]) -> Option<()> {
     let pack = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(options.src_packing);
     let pack = cast(from, from, &pack)?;
@@ -51,16 +51,16 @@ pub(super) fn all_codes(from: DType, options: &CastOptions, of: u8, codes: &mut 
 /// Where the factor of the whole tensor is applied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tensor {
-    /// To the scales, before elements are multiplied with those.
+    /// The factor that is applied to the scales, before elements are multiplied with those.
     pub(super) scales: TensorScale,
-    /// To the products of elements and scales.
+    /// The factor that is applied to the products of elements and scales.
     pub(super) after: Factor,
-    /// How many significant bits it adds to the products.
+    /// How many significant bits the factor adds to the products.
     bits: u32,
 }
 
 impl Tensor {
-    /// None if it is so large or small that a product on the way might overflow or underflow.
+    /// Returns None if the factor is so large or small that a product on the way might overflow or underflow.
     fn new(dequantize: &Dequantize) -> Option<Self> {
         let is_mx_int = dequantize.is_mx_int;
         if let TensorScale::Multiply(g) | TensorScale::Divide(g) = dequantize.tensor
@@ -90,22 +90,22 @@ impl Tensor {
     }
 }
 
-/// Does it follow lanecast's own rule, a single rounding?
+/// Whether it follows lanecast's own rule, a single rounding.
 fn is_own(dequantize: &Dequantize) -> bool {
     matches!(dequantize.product, Product::Own | Product::GptOss)
 }
 
-/// May rounding a product to float32 turn it into a tie of the target, so that rounding that would round twice?
+/// Whether rounding a product to float32 may turn it into a tie of the target, so that rounding the tie would round twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MayTie {
     Never,
-    /// Depends on the scale. To look for that pays if a scale has at least this number of elements.
+    /// It depends on the scale. Looking for such products pays if a scale has at least this number of elements.
     Some(Ties, usize),
     Always,
 }
 
 impl MayTie {
-    /// The same where a scale has this number of elements.
+    /// Returns what holds where a scale has this number of elements.
     pub(super) fn of(self, elements: usize) -> Self {
         match self {
             Self::Some(_, pays_from) if elements < pays_from => Self::Always,
@@ -123,8 +123,8 @@ impl MayTie {
             return Self::Always;
         }
         if tensor.after == Factor::NONE {
-            // The search takes, for each code that it tries, as long as one rounding adds to this many elements. (Zen 4; to float16 it adds
-            // next to nothing.)
+            // For each code that it tries, the search takes as long as this many elements take longer with one rounding. (On
+            // Zen 4; to float16 that takes hardly any longer.)
             let pays_from = match to {
                 DType::F16 => 16,
                 _ if isa.isa() == Isa::Avx512 => 4,
@@ -133,7 +133,7 @@ impl MayTie {
             return Ties::new(codes, to)
                 .map_or(Self::Always, |ties| Self::Some(ties, pays_from * ties.tried()));
         }
-        // The factor is known now, so it is asked whether any product with it may become one.
+        // The factor is known here, so that all products with it can be searched for one that may become a tie.
         match Ties::new(codes + scale, to) {
             Some(ties) if scales::ties(isa, ties, &[tensor.after.by], &mut [0]) == 0 => Self::Never,
             _ => Self::Always,
@@ -145,17 +145,18 @@ impl MayTie {
 #[derive(Clone, Copy)]
 pub(super) struct Tabling {
     pub(super) kernel: ScaledKernel,
-    /// The kernel that fills tables, by casting every code.
+    /// The kernel that fills tables by casting every code.
     pub(super) maker: ScaledKernel,
     pub(super) by: By,
     /// The table, where one serves all scales.
     pub(super) table: Table128,
-    /// Right for scales of both signs, or for positive ones alone.
+    /// Whether it is right for scales of both signs, or for positive ones only.
     pub(super) any_scale: bool,
 }
 
 impl Tabling {
-    /// One table for all scales, where those are powers of two, whose exponents are added to the bits of what is looked up.
+    /// Returns the way by one table for all scales, where those are powers of two: their exponents are added to the bits that
+    /// are looked up.
     fn of_all(
         dequantize: &Dequantize,
         kernel: &ScaledKernel,
@@ -180,7 +181,7 @@ impl Tabling {
         Some(Self { kernel: tabled, maker: *kernel, by: By::Exponent, table, any_scale: true })
     }
 
-    /// A table for each code of a scale.
+    /// Returns the way by a table for each code of a scale.
     fn of_codes(
         dequantize: &Dequantize,
         maker: &ScaledKernel,
@@ -192,7 +193,7 @@ impl Tabling {
         Some(Self { kernel, maker: *maker, by: By::Code, table: Table128::ZEROS, any_scale: true })
     }
 
-    /// A table of its own for each scale.
+    /// Returns the way by a table of its own for each scale.
     fn of_each(
         dequantize: &Dequantize,
         maker: &ScaledKernel,
@@ -211,15 +212,15 @@ impl Tabling {
     }
 }
 
-/// The casts that bring scales to float32 (there, and for some profiles to the dtype of the output and back), and those that round
-/// their products with the factor of the tensor.
+/// Returns the casts that bring scales to float32 (the first one; for some profiles two more, to the dtype of the output and
+/// back), and those that round their products with the factor of the tensor.
 fn roundings(dequantize: &Dequantize, plain: &CastOptions) -> ([Option<Caster>; 3], [Option<Caster>; 2]) {
     let Dequantize { to, scale, product, .. } = *dequantize;
     let cast = |from, to| cast(from, to, plain);
     match product {
         Product::Output if to != DType::F32 => {
             let there_and_back = [cast(DType::F32, to), cast(to, DType::F32)];
-            // (Powers of two are exact in bfloat16.)
+            // Powers of two are exact in bfloat16.
             let is_kept = scale == DType::F8E8M0 && to == DType::BF16;
             let [narrow, wide] = if is_kept { [None; 2] } else { there_and_back };
             ([cast(scale, DType::F32), narrow, wide], there_and_back)
@@ -228,8 +229,8 @@ fn roundings(dequantize: &Dequantize, plain: &CastOptions) -> ([Option<Caster>; 
     }
 }
 
-/// The casts of the way by float64: codes to float64, scales to float64, and float64 to the target. None if the product might not
-/// be exact in float64, so that the last cast would not be the only rounding.
+/// Returns the casts of the way by float64: codes to float64, scales to float64, and float64 to the target. None if the product
+/// might not be exact in float64, so that the last cast would not be the only rounding.
 fn by_f64(
     dequantize: &Dequantize,
     tensor: &Tensor,
@@ -238,7 +239,7 @@ fn by_f64(
 ) -> Option<[Caster; 3]> {
     let Dequantize { from, to, scale, product, .. } = *dequantize;
     let bits = significant(from) + significant(scale);
-    // A quotient is rounded to float64 first. Five bits more keep it away from every tie of a narrower target.
+    // A quotient is rounded to float64 first. Five bits to spare keep it away from every tie of a narrower target.
     let bits = match tensor.after.divides {
         true if to == DType::F64 && dequantize.policy().rounding != Rounding::NearestEven => 64,
         true if to == DType::F64 => bits,
@@ -258,38 +259,40 @@ fn by_f64(
 pub(in crate::scaled) struct Decided {
     pub(super) isa: Present,
     pub(super) kernel: Option<ScaledKernel>,
-    /// A faster kernel, where whole groups share a scale.
+    /// A faster kernel where whole groups share a scale.
     pub(super) products: Option<ScaledKernel>,
     pub(super) tabling: Option<Tabling>,
-    /// Bytes read and written from which on results are streamed past the caches.
+    /// From how many bytes read and written on results are streamed past the caches.
     pub(super) stream_from: usize,
-    /// Scales to float32, in up to three casts: see [`roundings`].
+    /// Bring scales to float32 in up to three casts: see [`roundings`].
     pub(super) to_f32: [Option<Caster>; 3],
-    /// Zero points to float32.
+    /// Casts zero points to float32.
     pub(super) zeros: Option<Caster>,
-    /// Rounds products of scales with the factor of the tensor: see [`roundings`].
+    /// Round products of scales with the factor of the tensor: see [`roundings`].
     pub(super) rounds: [Option<Caster>; 2],
     pub(super) tensor: Tensor,
-    /// When a product may be rounded to a tie of the target.
+    /// Whether a product may be rounded to a tie of the target.
     pub(super) ties: MayTie,
-    /// A scale of zero needs no care, because no code is Inf (Inf times zero is NaN).
+    /// Whether a scale of zero needs no care, since no code is Inf (Inf times zero is NaN).
     pub(super) zero_is_right: bool,
     /// The way by float64: see [`by_f64`].
     pub(super) exact: Option<[Caster; 3]>,
     pub(super) size: usize,
-    /// Results are to be rounded to odd, which the kernel alone does: where it is wrong for a scale, all are discarded.
+    /// Whether results are to be rounded to odd. Only the kernel does that: if it is wrong for a scale, all results are
+    /// discarded.
     pub(super) is_odd: bool,
 }
 
 impl Decided {
-    /// The same with results rounded to odd, so that a later rounding counts as the only one. For float32 results by the own rule.
+    /// Returns this with results rounded to odd, so that a later rounding counts as the only one. For float32 results by
+    /// lanecast's own rule.
     pub(in crate::scaled) fn odd(self) -> Option<Self> {
         self.kernel?;
         let ties = MayTie::Always;
         Some(Self { ties, tabling: None, stream_from: usize::MAX, is_odd: true, ..self })
     }
 
-    /// None if this is a case that only the reference handles.
+    /// Returns None in cases that only the reference handles.
     pub(in crate::scaled) fn new(dequantize: &Dequantize, read: &Elements, write: &Elements) -> Option<Self> {
         let Dequantize { from, to, scale, product, .. } = *dequantize;
         let isa = read.present();
@@ -303,7 +306,7 @@ impl Decided {
         let tensor = Tensor::new(dequantize)?;
         let is_own = is_own(dequantize);
         let is_nearest = dequantize.policy().rounding == Rounding::NearestEven;
-        // If the factor comes afterwards, the first product has to be exact in float32.
+        // If the factor is applied to the products, these must be exact in float32.
         let is_right = if is_own {
             let is_exact = tensor.after == Factor::NONE || significant(from) + significant(scale) <= 24;
             is_nearest && is_exact
@@ -317,7 +320,7 @@ impl Decided {
         }
         let ties = MayTie::new(dequantize, &tensor, isa);
         let tabling = kernel.and_then(|kernel| {
-            // One table for all scales takes products that are exact, or rounded by the own rule.
+            // One table for all scales holds products that are exact, or rounded by lanecast's own rule.
             let is_plain = is_nearest && tensor.scales == TensorScale::None;
             let of_all = || Tabling::of_all(dequantize, &kernel, tensor.after, ties, isa, &options);
             let of_all = if is_plain { of_all() } else { None };

@@ -1,10 +1,10 @@
 //! Dequantisation by the vector kernels, and what is left to the reference.
 //!
-//! * A kernel casts a run of elements under float32 scales. It is exact while the scale is within bounds in which nothing
-//!   overflows or underflows on the way.
-//! * Scales beyond those bounds, and dtypes and options without a kernel, go by way of float64: a plain cast to it, a
-//!   multiplication (exact there, or a quotient far enough from every tie), and a plain cast from it. Only by lanecast's own rule.
-//! * Everything else, and scales of NaN and Inf, is handed to the reference.
+//! * A kernel casts a run of elements under float32 scales. It is exact while the scale is within bounds in which no intermediate
+//!   result overflows or underflows.
+//! * Scales beyond those bounds, and dtypes and options without a kernel, go by way of float64, but by lanecast's own rule only: a plain
+//!   cast to float64, a multiplication (exact, or with a quotient far enough from every tie), and a plain cast from float64.
+//! * Everything else, including scales of NaN and Inf, is left to the reference.
 
 mod decided;
 mod scales;
@@ -32,34 +32,36 @@ use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 pub(super) use decided::{Decided, product_bits};
 use decided::{MayTie, Tabling};
 
-/// If a scale has at least so many elements, a table of 16 products for it pays on AVX-512, where the alternative computes the products of
-/// all codes in registers. (For tables of 128: [`TABLED`].)
+/// From this many elements per scale on, a table of 16 products for each scale pays on AVX-512, where the alternative computes
+/// the products of all codes in registers. Tables of 128 products pay from [`TABLED`] on.
 const SIXTEEN: usize = 512;
-/// Tables filled at a time, and the room that takes: codes of up to a byte, and products of two.
+/// How many tables are filled at a time, and the room for it: codes of up to one byte, and products of two.
 const MADE: usize = 16;
 type Made = [[u8; 128]; 3 * MADE];
-/// Elements that go by way of float64 at a time.
+/// How many elements go by way of float64 at a time.
 const TILE: usize = 1024;
 
-/// What is computed of the scales of one region.
+/// What is computed from the scales of one region.
 struct Buffers {
     scales: Vec<f32>,
     zeros: Vec<f32>,
     codes: Vec<u8>,
-    /// For each scale: whether the kernel is [`WRONG`] for it, or must be told of [`TIES`].
+    /// For each scale, [`WRONG`] if the kernel would be wrong for it, and [`TIES`] if the kernel must be told that products may
+    /// become ties.
     flags: Vec<u8>,
-    /// For a table that serves all scales: what a scale adds to exponents.
+    /// With one table for all scales: what each scale adds to exponents.
     deltas: Vec<u32>,
-    /// For tables of all codes of a scale: where that of each 16 elements is.
+    /// With a table for each code of a scale: the place of the table of each 16 elements.
     places: Vec<Place>,
-    /// The tables, where each scale has one.
+    /// The tables, if each scale has one.
     tables: Vec<Table128>,
     sixteens: Vec<Table16>,
-    /// Room to fill those. Allocated when first needed.
+    /// Room to fill tables, allocated when first needed.
     made: Option<Box<Made>>,
-    /// The numbers repeated for each element, where blocks are too short for the kernel. Allocated when first needed.
+    /// The numbers of the scales, repeated for each element where blocks are too short for the kernel. Allocated when first
+    /// needed.
     each: Option<Box<[Numbers; 2]>>,
-    /// Room for the way by float64. Allocated when first needed.
+    /// Room for the way by float64, allocated when first needed.
     tile: Option<Tile>,
 }
 
@@ -70,7 +72,7 @@ struct Tile {
 }
 
 impl Buffers {
-    /// Buffers for `n` scales.
+    /// Returns buffers for `n` scales.
     fn new(n: usize, multiply: &Multiply<'_>) -> Result<Self, Error> {
         let by = multiply.tabling().map(|tabling| tabling.by);
         let whole = n + BLOCK;
@@ -92,7 +94,7 @@ impl Buffers {
     }
 }
 
-/// Clears the payloads of NaNs, and keeps their signs.
+/// Clears the payloads of NaNs and keeps their signs.
 fn canonical(values: &mut [f64]) {
     for value in values {
         if value.is_nan() {
@@ -106,15 +108,15 @@ pub(super) struct Multiply<'a> {
     job: &'a Dequantizing<'a>,
     decided: &'a Decided,
     kernel: Option<&'a ScaledKernel>,
-    /// [`Decided::ties`], for this shape.
+    /// [`Decided::ties`] for this shape.
     ties: MayTie,
-    /// The tables for each code of a scale, where those are used.
+    /// The tables for each code of a scale, if those are used.
     coded: Option<Coded>,
     streams: bool,
 }
 
 impl<'a> Multiply<'a> {
-    /// None if this is a case that only the reference handles.
+    /// Returns None in cases that only the reference handles.
     pub(super) fn new(job: &'a Dequantizing<'a>, decided: &'a Decided) -> Option<Self> {
         // This profile rounds the difference of code and zero point to bfloat16 before it multiplies.
         let rounds_twice = job.given.zero_points.is_some()
@@ -134,7 +136,7 @@ impl<'a> Multiply<'a> {
         Some(multiply)
     }
 
-    /// The way by look-up tables, if it is faster for this shape.
+    /// Returns the way by look-up tables, if it is faster for this shape.
     fn tabling(&self) -> Option<&'a Tabling> {
         let grid = self.job.grid;
         let is_wide = self.decided.isa.isa() == Isa::Avx512;
@@ -148,7 +150,7 @@ impl<'a> Multiply<'a> {
                 By::Sixteen => BLOCK,
                 By::Exponent | By::Code => 0,
             };
-            // A table of its own for each scale pays only if scales cover whole blocks of the kernel.
+            // A table for each scale pays only if each scale covers whole blocks of the kernel.
             let block = grid.block();
             let is_whole = block >= BLOCK && (block.is_power_of_two() || block >= grid.width());
             self.job.given.zero_points.is_none()
@@ -156,7 +158,8 @@ impl<'a> Multiply<'a> {
         })
     }
 
-    /// Casts elements. `dst` begins with the first of them. False if the results have to be discarded: see [`Decided::is_odd`].
+    /// Casts elements. `dst` begins with the first of them. Returns false if the results must be discarded: see
+    /// [`Decided::is_odd`].
     pub(super) fn run(&self, elements: Range<usize>, mut dst: Destination<'_, u8>) -> Result<bool, Error> {
         let mut is_right = true;
         let (grid, base) = (self.job.grid, elements.start);
@@ -193,7 +196,8 @@ impl<'a> Multiply<'a> {
         Ok(is_right)
     }
 
-    /// The distances between `count` rows, the first of which begins with the element `first`. None if a row does not begin at a byte.
+    /// Returns the distances between `count` rows, the first of which begins with the element `first`. None if a row does not
+    /// begin at a byte.
     fn steps(&self, first: usize, count: usize) -> Option<Rows> {
         let (read, width) = (&self.job.read, self.job.grid.width());
         let start = read.byte(first)?;
@@ -201,8 +205,8 @@ impl<'a> Multiply<'a> {
         Some(Rows { count, src, dst: width * self.decided.size })
     }
 
-    /// Casts a segment whose scales were decoded from `scale` on. Groups flagged [`WRONG`] are then cast again by way of float64 or the
-    /// reference, groups flagged [`TIES`] by the kernel with one rounding.
+    /// Casts a segment by the kernel. The scales in `buffers` begin with the one of index `scale`. Groups flagged [`WRONG`] are
+    /// then cast again by way of float64 or by the reference, groups flagged [`TIES`] by the kernel with one rounding.
     #[expect(clippy::too_many_arguments, reason = "rows, scales, where they go, and room for both")]
     fn by_kernel(
         &self,
@@ -220,7 +224,7 @@ impl<'a> Multiply<'a> {
         let has_ties =
             flags & TIES != 0 && self.tabling().is_none_or(|tabling| !segment.per.is_by(tabling.by));
         let ties = if has_ties { (0..segment.groups).filter(|&i| of(i, TIES, buffers)).count() } else { 0 };
-        // If groups with ties are few, they alone are cast again; else the whole segment is cast the slower way at once.
+        // If few groups have ties, only those are cast again; else the whole segment is cast in the slower way at once.
         let is_apart = matches!(segment.per, Per::Group(_)) && 8 * ties <= segment.groups;
         self.by_scales(segment, known, !is_apart && ties > 0, rows, base, dst, buffers)?;
         let again = if is_apart && ties > 0 { WRONG | TIES } else { WRONG };
@@ -243,7 +247,7 @@ impl<'a> Multiply<'a> {
         Ok(())
     }
 
-    /// Casts a segment by the kernel, whose scales are those from `known` on in the buffers. `has_ties` asks for one rounding.
+    /// Casts a segment by the kernel. Its scales begin at the index `known` of the buffers. `has_ties` asks for one rounding.
     #[expect(clippy::too_many_arguments, reason = "as above")]
     fn by_scales(
         &self,
@@ -328,7 +332,7 @@ impl<'a> Multiply<'a> {
         Ok(())
     }
 
-    /// Casts `n` elements of one row by way of float64. None if a scale among theirs is not one that this is exact for.
+    /// Casts `n` elements of one row by way of float64. Returns None if this is not exact for one of their scales.
     fn by_f64(
         &self,
         first: usize,
@@ -342,18 +346,19 @@ impl<'a> Multiply<'a> {
         let tile =
             once(&mut buffers.tile, || Ok(Tile { codes: array(0)?, values: array(0.0)?, by: array(0.0)? }));
         let Tile { codes: room, values: tile, by } = tile.ok()?;
-        // One scale for each group, then for each element, in the same buffer: hence from the last one on.
+        // The buffer first holds one scale for each group, then one for each element. They are spread from the last group on,
+        // so that none is overwritten.
         let (scale, _) = grid.run(first);
         let groups = grid.run(first + n - 1).0 + 1 - scale;
         let bytes = job.given.scales.native(job.given.bytes, scale..scale + groups, &mut **room);
         scales.fill(bytes, (&mut by[..groups]).into(), groups).ok()?;
         let is_right = |s: f64| s.is_finite() & ((s != 0.0) | self.decided.zero_is_right);
-        // (Without a branch for each, so that it vectorises.)
+        // Without a branch for each scale, so that the loop vectorises.
         if !by[..groups].iter().fold(true, |all, &s| all & is_right(s)) {
             return None;
         }
         let (block, at) = (grid.block(), first % grid.width());
-        // (Groups of one element need no repeating.)
+        // Groups of one element need no spreading.
         let longer = if block > 1 { groups } else { 0 };
         for group in (0..longer).rev() {
             let start = if group == 0 { 0 } else { (at / block + group) * block - at };

@@ -1,4 +1,4 @@
-//! From the codes of scales to the numbers and tables that the kernels of a dequantisation take.
+//! Turns the codes of scales into the numbers and tables that the kernels of a dequantisation take.
 
 use super::decided::{INF, LEAST_OF_TWO, MOST_OF_TWO, MayTie, Tabling, all_codes};
 use super::{Buffers, MADE, Multiply};
@@ -13,14 +13,14 @@ use crate::scaled::numbers::{LEAST, MOST};
 use crate::scaled::rule::Product;
 use crate::scaled::scaling::TensorScale;
 
-/// If there are at least so many elements, tables for all codes of a scale pay; on AVX-512 so many groups. (There, products of longer
-/// groups in registers are the faster.)
+/// Tables for all codes of a scale pay from this many elements on; on AVX-512 from this many groups on, as longer groups are
+/// faster there by products in registers.
 const CODED: usize = 1 << 14;
 const CODED_GROUPS: usize = 1 << 11;
 
 impl Multiply<'_> {
-    /// Computes what the kernel needs of `n` scales from `scale` on, and flags them. Returns the union of the flags; None if there is
-    /// no kernel.
+    /// Computes what the kernel needs of `n` scales from `scale` on, and flags them. Returns the union of the flags, or None if
+    /// there is no kernel.
     pub(super) fn numbers(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Result<Option<u8>, Error> {
         if let Some(coded) = &self.coded {
             let Buffers { codes, places, flags, .. } = buffers;
@@ -74,8 +74,8 @@ impl Multiply<'_> {
         Ok(Some(flags))
     }
 
-    /// The tables of all codes of a scale, if that is how elements are looked up. None where there are too few to pay for them, or no
-    /// memory.
+    /// Returns the tables of all codes of a scale, if elements are looked up that way. None if there are too few elements to
+    /// pay for them, or no memory.
     pub(super) fn coded(&self) -> Option<Coded> {
         let Tabling { by: By::Code, maker, .. } = self.decided.tabling.as_ref()? else { return None };
         let grid = self.job.grid;
@@ -84,7 +84,7 @@ impl Multiply<'_> {
         if !is_for(grid) || !pays || self.job.given.zero_points.is_some() {
             return None;
         }
-        // (A kernel reads whole blocks.)
+        // A kernel reads whole blocks, hence the room behind the scales.
         let (mut scales, mut flags, mut room) = ([0.0; ALL + BLOCK], [0; ALL], [0; 2 * ALL]);
         self.decided.to_f32[0]?.fill(&EVERY[..], (&mut scales[..ALL]).into(), ALL).ok()?;
         self.bound(&mut scales[..ALL], &mut flags, &mut room)?;
@@ -104,7 +104,8 @@ impl Multiply<'_> {
         Coded::new(tables, right)
     }
 
-    /// Decodes `n` scales from `scale` on to float32, with the factor of the tensor and the zero points, and flags them.
+    /// Decodes `n` scales from `scale` on to float32, with the factor of the tensor, and their zero points, and flags the
+    /// scales.
     fn decoded(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Option<u8> {
         self.kernel?;
         let given = &self.job.given;
@@ -117,7 +118,7 @@ impl Multiply<'_> {
         self.bound(&mut buffers.scales[..n], &mut buffers.flags[..n], &mut buffers.codes)
     }
 
-    /// Applies the factor of the tensor to scales, and roundings of other packages, and flags them.
+    /// Applies the factor of the tensor, and the roundings of profiles, to scales, and flags them.
     fn bound(&self, numbers: &mut [f32], flags: &mut [u8], room: &mut [u8]) -> Option<u8> {
         let n = numbers.len();
         let [_, narrow, wide] = self.decided.to_f32;
