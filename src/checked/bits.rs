@@ -8,7 +8,7 @@ impl Verdict {
     }
 }
 
-/// The indices of the bits that are set.
+/// Returns the indices of the bits that are set.
 pub(super) fn ones(bits: &Bits) -> impl Iterator<Item = usize> {
     bits.iter().enumerate().flat_map(|(i, word)| {
         let mut left = *word;
@@ -20,10 +20,10 @@ pub(super) fn ones(bits: &Bits) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Calls `f` with the indices of the bits that are set, in order, some at a time. A loop over the bits of each word, like that of
-/// [`ones`], cannot be predicted by the CPU, because words differ in how many bits they have. Here words with any bits are collected
-/// first, and then two indices are written for each, whether it has two or not.
-#[inline(never)] // For the bytes of it.
+/// Calls `f` with the indices of the bits that are set, in order, some at a time. A loop over the bits of each word, like that
+/// of [`ones`], cannot be predicted by the CPU, because words differ in how many bits they have. Here words with any bits are
+/// collected first, and then two indices at a time are written for each, whether two bits are left or one.
+#[inline(never)] // To save code size.
 pub(crate) fn each_some(words: &[u64], f: &mut dyn FnMut(&[u16])) {
     let mut with_any = [0u8; MOST / 64 + 1];
     let mut words_with_any = 0;
@@ -31,14 +31,14 @@ pub(crate) fn each_some(words: &[u64], f: &mut dyn FnMut(&[u16])) {
         with_any[words_with_any] = i as u8;
         words_with_any += usize::from(word != 0);
     }
-    // (At most 64 are noted before a word, which adds up to 64; and up to two are written beyond.)
+    // At most 64 indices are noted before a word, which adds up to 64, and up to two are written beyond.
     let mut noted = [0u16; 64 + 64 + 2];
     let mut n = 0;
     for &i in &with_any[..words_with_any] {
         let mut left = words[usize::from(i)];
         while left != 0 {
             for _ in 0..2 {
-                // (The top bit changes nothing if a bit is left, and saves a check for zero on CPUs that would need one.)
+                // The top bit changes nothing while a bit is left, and saves a check for zero on CPUs that would need one.
                 noted[n] = 64 * u16::from(i) + (left | 1 << 63).trailing_zeros() as u16;
                 n += usize::from(left != 0);
                 left &= left.wrapping_sub(1);
@@ -59,12 +59,12 @@ pub(super) fn first_one(bits: &Bits) -> Option<usize> {
     Some(64 * word + bits[word].trailing_zeros() as usize)
 }
 
-#[inline(never)] // For the bytes of it, as below: a loop over so few words is unrolled.
+#[inline(never)] // To save code size, as below: a loop over so few words would be unrolled.
 pub(super) fn count_ones(bits: &Bits) -> usize {
     bits.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-/// One bit for each pair: whether either is set.
+/// Returns one bit for each pair of bits: whether either is set.
 #[inline(never)]
 pub(super) fn either(bits: &Bits) -> Bits {
     let half = |word: u64| {
@@ -87,7 +87,7 @@ pub(super) fn either(bits: &Bits) -> Bits {
     out
 }
 
-/// Those in either set.
+/// Returns the elements that are in either set.
 #[inline(never)]
 pub(super) fn or(a: &Bits, b: &Bits) -> Bits {
     let mut out = *a;
@@ -95,7 +95,7 @@ pub(super) fn or(a: &Bits, b: &Bits) -> Bits {
     out
 }
 
-/// Those in the first set alone.
+/// Returns the elements that are in the first set only.
 #[inline(never)]
 pub(super) fn without(a: &Bits, b: &Bits) -> Bits {
     let mut out = *a;

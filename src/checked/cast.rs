@@ -11,7 +11,7 @@ use crate::formats::options::CastOptions;
 use crate::kernels::memory::{Destination, bytes_of};
 
 impl Caster {
-    /// Casts `n` elements as [`cast`](Self::cast) does, and says what that lost.
+    /// Casts `n` elements as [`cast`](Self::cast) does, and reports what that lost.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -31,8 +31,9 @@ impl Caster {
         Ok(self.checked(src, dst.into(), n, Marks::REPORT)?.1)
     }
 
-    /// The same, to memory that need not be initialised, and on request with a bitmap: 0 for the elements that
-    /// are lost, 1 for the others. It has ⌈n / 8⌉ bytes, the first element in the lowest bit of the first one.
+    /// As [`Caster::cast_checked`], but to memory that need not be initialised, and on request with a bitmap.
+    ///
+    /// A bit is 0 if the element is lost, else 1. There are ⌈n / 8⌉ bytes, with the first element in the lowest bit of the first one.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -59,8 +60,8 @@ impl Caster {
         Ok((bytes, report))
     }
 
-    /// Casts `n` elements, unless that loses one: rounding is no loss here. What is in the destination after an
-    /// [`Error::Lossy`] is unspecified.
+    /// Casts `n` elements, unless that loses one: rounding is no loss here. After an [`Error::Lossy`], the contents of the
+    /// destination are unspecified.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -81,7 +82,7 @@ impl Caster {
         self.checked(src, dst.into(), n, Marks::stopping(Some(Stop::Lost))).map(drop)
     }
 
-    /// The same where some elements of the source are null, as `src_validity` has them: what is lost of those is no error.
+    /// As [`Caster::try_cast`], but with elements of the source that are null by `src_validity`, whose loss is no error.
     ///
     /// ```
     /// use lanecast::{checked::Validity, CastOptions, Caster, DType};
@@ -109,8 +110,8 @@ impl Caster {
         self.checked(src, dst.into(), n, marks).map(drop)
     }
 
-    /// Casts `n` elements, unless that changes the value of one: NumPy's `casting="same_value"`. A NaN stays one,
-    /// and −0 equals 0. What is in the destination after an [`Error::Lossy`] is unspecified.
+    /// Casts `n` elements, unless that changes the value of one, as NumPy's `casting="same_value"`. A NaN stays one, and −0
+    /// equals 0. After an [`Error::Lossy`], the contents of the destination are unspecified.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -130,9 +131,10 @@ impl Caster {
         self.checked(src, dst.into(), n, Marks::stopping(Some(Stop::Inexact))).map(drop)
     }
 
-    /// Casts `n` elements, and makes those null that are lost: all their bits are 0, and so is the bit in
-    /// `dst_validity`, which has ⌈n / 8⌉ bytes, the first element in the lowest bit of the first one. What is null
-    /// in the source stays null, and is cast, or lost, as any other element is. Says how many are null.
+    /// Casts `n` elements, makes those null that are lost, and returns how many are null.
+    ///
+    /// All bits of a lost element are 0, and so is its bit in `dst_validity`, which has ⌈n / 8⌉ bytes, with the first element in
+    /// the lowest bit of the first one. What is null in the source stays null, and is cast, or lost, as any other element is.
     ///
     /// ```
     /// use lanecast::{checked::Validity, CastOptions, Caster, DType};
@@ -160,7 +162,7 @@ impl Caster {
         Ok(self.checked(src, dst.into(), n, Marks::nulls(src_validity, dst_validity))?.2)
     }
 
-    /// The same to memory that need not be initialised, and returns it initialised, with the number of nulls.
+    /// As [`Caster::cast_validity`], but to memory that need not be initialised, which is returned initialised, with the number of nulls.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -188,7 +190,8 @@ impl Caster {
         Ok((bytes, nulls))
     }
 
-    /// What a cast of `n` elements would lose. Nothing is cast: it takes less than 100 KiB, whatever the size of the source.
+    /// Returns what a cast of `n` elements would lose. It needs no destination, and less than 100 KiB of memory, whatever the
+    /// size of the source.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -205,7 +208,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The source does not have the size of `n` elements, or there is no memory for those.
+    /// The source does not have the size of `n` elements, or there is no memory for the check.
     pub fn report(&self, src: &[u8], n: usize) -> Result<CastReport, Error> {
         check_size(Side::Source, self.from(), self.options().src_packing, n, src.len())?;
         let casters = CheckCasters::default();
@@ -216,7 +219,7 @@ impl Caster {
             return Ok(report);
         }
         let [source, target] = self.layouts().map(|layout| move |n| layout.size(n));
-        // (Multiples of 8 elements, which are whole bytes.)
+        // A multiple of 8 elements is whole bytes.
         let most = n.min(8 * (BOX / source(8).max(target(8))));
         let (mut results, mut marks) =
             (memory_for(self.to(), most, target(most))?, Marks { drops_results: true, ..Marks::REPORT });
@@ -231,7 +234,7 @@ impl Caster {
         Ok(report)
     }
 
-    /// Casts, checks, and marks. Returns the destination, the report, and how many elements are null.
+    /// Casts, checks and marks. Returns the destination, the report, and how many elements are null.
     pub(crate) fn checked<'a>(
         &self,
         src: &[u8],
@@ -246,13 +249,13 @@ impl Caster {
         let check = Check::new(self, n, marks.counts_inexact(), &casters);
         let (report, lost) = check.run(src, dst.reborrow(), n, &mut marks)?;
         #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
-        // SAFETY: `run` has initialised every byte when it is no error.
+        // SAFETY: `run` has initialised every byte unless it returns an error.
         let bytes = unsafe { dst.assume_init() };
         Ok((bytes, report, marks.finish(n, lost)))
     }
 }
 
-/// Casts a slice into another as [`lanecast::cast_slice`](crate::cast_slice) does, and says what that lost.
+/// Casts a slice into another as [`lanecast::cast_slice`](crate::cast_slice) does, and reports what that lost.
 ///
 /// ```
 /// use lanecast::{checked, f16};
@@ -269,7 +272,7 @@ pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<Ca
     cast_slice_with(src, dst, &CastOptions::new())
 }
 
-/// Casts a slice into another as [`lanecast::cast_slice_with`](crate::cast_slice_with) does, and says what that lost.
+/// Casts a slice into another as [`lanecast::cast_slice_with`](crate::cast_slice_with) does, and reports what that lost.
 ///
 /// ```
 /// use lanecast::{checked, CastOptions, Rounding};
@@ -329,8 +332,8 @@ pub fn try_cast_slice_with<S: Element, D: Element>(
     slices(src, dst.into(), options, Marks::stopping(Some(Stop::Lost))).map(drop)
 }
 
-/// The same to memory that need not be initialised, where some elements may be null, of which no loss is an error: see
-/// [`Caster::try_cast_validity`]. Returns the memory initialised.
+/// As [`try_cast_slice_with`], but to memory that need not be initialised, which is returned initialised, and with elements
+/// that may be null, whose loss is no error: see [`Caster::try_cast_validity`].
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -397,8 +400,8 @@ pub fn same_value_slice_with<S: Element, D: Element>(
     slices(src, dst.into(), options, Marks::stopping(Some(Stop::Inexact))).map(drop)
 }
 
-/// Casts a slice into another with the default options, and makes those elements null that are lost: see
-/// [`Caster::cast_validity`].
+/// Casts a slice into another with the default options, makes those elements null that are lost, and returns how many are null:
+/// see [`Caster::cast_validity`].
 ///
 /// ```
 /// use lanecast::checked::cast_slice_validity;
@@ -420,7 +423,7 @@ pub fn cast_slice_validity<S: Element, D: Element>(
     cast_slice_validity_with(src, src_validity, dst, dst_validity, &CastOptions::new())
 }
 
-/// Casts a slice into another, and makes those elements null that are lost: see [`Caster::cast_validity`].
+/// Casts a slice into another, makes those elements null that are lost, and returns how many are null: see [`Caster::cast_validity`].
 ///
 /// ```
 /// use lanecast::{checked::cast_slice_validity_with, CastOptions, Rounding};
@@ -444,7 +447,7 @@ pub fn cast_slice_validity_with<S: Element, D: Element>(
     Ok(slices(src, dst.into(), options, Marks::nulls(src_validity, dst_validity))?.1)
 }
 
-/// The same to memory that need not be initialised, and returns it initialised, with the number of nulls.
+/// As [`cast_slice_validity_with`], but to memory that need not be initialised, which is returned initialised, with the number of nulls.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -468,7 +471,7 @@ pub fn cast_slice_validity_uninit_with<'a, S: Element, D: Element>(
     slices_uninit(src, dst, options, Marks::nulls(src_validity, dst_validity))
 }
 
-/// Returns the elements, and how many are null.
+/// Casts slices, and returns the destination and how many elements are null.
 fn slices_uninit<'a, S: Element, D: Element>(
     src: &[S],
     dst: &'a mut [MaybeUninit<D>],
@@ -478,7 +481,7 @@ fn slices_uninit<'a, S: Element, D: Element>(
     let mut dst = Destination::from(dst);
     let (_, nulls) = slices(src, dst.reborrow(), options, marks)?;
     #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
-    // SAFETY: `slices` has initialised every element when it is no error.
+    // SAFETY: `slices` has initialised every element unless it returns an error.
     let elements = unsafe { dst.assume_init() };
     Ok((elements, nulls))
 }

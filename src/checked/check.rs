@@ -24,22 +24,24 @@ use crate::kernels::scalar;
 use crate::kernels::scratch::Scratch;
 use crate::room::vec_with_capacity;
 
-/// Elements that are judged at a time (complex ones have two parts). A multiple of 8, so whole bytes of bitmaps and packed buffers.
+/// How many elements are judged at a time, since complex ones have two parts. It is a multiple of 8: whole bytes of bitmaps and
+/// packed buffers.
 const PIECE: usize = MOST / 2;
-/// Bytes of a chunk on the larger side: it is scanned and cast while it is in L1.
+/// Bytes of a chunk on the larger side: it stays in L1 while it is scanned and cast.
 const CHUNK: usize = 16 << 10;
-/// The same where one loop does both. L1 does not matter then; but it should not be too much to do again if an element does not fit.
+/// As [`CHUNK`], where one loop does both. L1 does not matter then, but not too much should have to be done again if an element
+/// does not fit.
 const FUSED_CHUNK: usize = 64 << 10;
-/// Bytes of the first chunk. Fewer, because losses often show up early. Each next chunk is four times as large.
+/// Bytes of the first chunk, which is small because losses often show up early. Each next chunk is four times as large.
 const FIRST_CHUNK: usize = 4 << 10;
-/// For fewer elements than this, finding the limits does not pay: the reference checks each. Where it found losses they are kept for the next
-/// time.
+/// For fewer elements than this, finding the limits does not pay: the reference checks each element. If it finds losses, the
+/// limits are found and kept for the next time.
 const FEW: usize = 128;
-/// The same where they are known, and no buffers are needed.
+/// As [`FEW`], where the limits are known and no buffers are needed.
 const FEWEST: usize = 4;
-/// Bytes, on the side where elements are wider, of those that are looked at and whose results nobody wants: both sides stay in L1.
+/// Bytes, on the side where elements are wider, of what is looked at together where nobody wants the results: both sides stay in L1.
 pub(super) const BOX: usize = 16 << 10;
-/// Elements of a piece on the stack, which may be small: for few elements, and where there is no memory.
+/// Elements of a piece whose buffers are on the stack, which may be small: for few elements, and where there is no memory.
 const SMALL_PIECE: usize = 16;
 /// Bytes of both parts of the widest element.
 const WIDEST: usize = 16;
@@ -54,7 +56,7 @@ type Buffer = [MaybeUninit<u8>];
 struct Buffers<'r> {
     codes: &'r mut Buffer,
     imaginary: &'r mut Buffer,
-    /// For elements that were cast back, and as a temporary.
+    /// For elements that were cast back, and for temporary results.
     back: &'r mut Buffer,
 }
 
@@ -69,16 +71,16 @@ impl<'r> Buffers<'r> {
 /// How the elements of one cast are checked.
 pub(super) struct Check<'a> {
     caster: &'a Caster,
-    /// How parts are checked; None if they cannot lose anything.
+    /// How parts are checked. None if they cannot lose anything.
     parts: Option<PartCheck<'a>>,
-    /// If imaginary parts are lost: the casters to native codes of all real parts, and of a single part.
+    /// If imaginary parts are lost, the casters to native codes: that of all real parts, and that of a single part.
     imaginary: Option<&'a [Caster; 2]>,
     casters: &'a CheckCasters,
     /// The loop that casts and scans at once, if there is one.
     fused: Option<Fused<'a>>,
-    /// None for the reference.
+    /// The loops that scan and judge. None for the reference.
     loops: Option<Loops>,
-    /// There are fewer than [`FEW`] elements and the limits are not known, or than [`FEWEST`].
+    /// Whether there are fewer than [`FEWEST`] elements, or fewer than [`FEW`] and the limits are not known.
     are_few: bool,
 }
 
@@ -91,11 +93,11 @@ struct PartCheck<'a> {
     policy: &'a Policy,
     /// Parts of an element: 2 or 1.
     units: usize,
-    /// The caster from the source to codes of `home`; None if they are the same.
+    /// The caster from the source to codes of `home`. None if they are the same.
     homes: Option<&'a Caster>,
     /// What a scan of codes of `home` compares with.
     fit: Fit,
-    /// The same for the source as it is, if that can be scanned, and the bytes of its codes.
+    /// What a scan of the source as it is compares with, and the bytes of its codes, if it can be scanned.
     plain: Option<(Fit, usize)>,
     counts_inexact: bool,
     exact: Exactness,
@@ -109,17 +111,17 @@ struct PartCheck<'a> {
 #[derive(Clone, Copy)]
 struct Piece<'a> {
     src: &'a [u8],
-    /// Codes of `home`; and those of the imaginary parts, if these are lost.
+    /// Codes of `home`, and those of the imaginary parts, if these are lost.
     codes: &'a [u8],
     imaginary: &'a [u8],
     first: usize,
     n: usize,
-    /// They have been cast already, apart from what is to be done about losses.
+    /// Whether they have been cast already, apart from what is to be done about losses.
     is_cast: bool,
 }
 
-/// The casters that a check may need, which are made on demand, in place, because they are large. The first two are made before the
-/// check.
+/// The casters that a check may need. They are made on demand and in place, because they are large; the first two are made
+/// before the check.
 #[derive(Default)]
 pub(super) struct CheckCasters {
     homes: OnceCell<Caster>,
@@ -128,7 +130,7 @@ pub(super) struct CheckCasters {
     back: OnceCell<Caster>,
 }
 
-/// The value of a cell, made first if there is none. (`get_or_init` of something that may fail.)
+/// Returns the value of a cell, made first if there is none: a `get_or_init` of something that may fail.
 fn made<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
     match cell.get() {
         Some(made) => Ok(made),
@@ -143,9 +145,9 @@ fn made<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Resul
 enum Exactness {
     /// All are exact, or it does not matter.
     All,
-    /// Those that are integers.
+    /// Parts that are integers are exact.
     Whole,
-    /// Those that are the same after they were cast back.
+    /// Parts that are the same after they were cast back are exact.
     Back,
 }
 
@@ -171,27 +173,28 @@ impl CheckCasters {
     }
 }
 
-/// Memory for the results of so many elements, which are so many bytes.
+/// Allocates memory for the results of `elements` elements, which are `bytes` bytes.
 pub(super) fn memory_for(to: DType, elements: usize, bytes: usize) -> Result<Vec<u8>, Error> {
     vec_with_capacity(bytes).map_err(|_| Error::Allocation { dtype: to, elements })
 }
 
-/// Is the imaginary part of a complex source lost?
+/// Whether the imaginary part of a complex source is lost.
 fn is_of_real_parts(route: &Route) -> bool {
     matches!(route.parts, Parts::Real | Parts::Either)
 }
 
-/// Can anything be lost of a part?
+/// Whether a part can lose anything.
 fn loses_parts(route: &Route) -> bool {
     route.work == Work::Convert && !keeps(route.from, route.to, &route.policy)
 }
 
 impl<'a> Check<'a> {
-    /// `casters` must have been filled for the caster. (This returns no `Result`, because moving one that large takes noticeable time.)
+    /// Decides how to check. `casters` must have been filled for the caster. (It returns no `Result`, because moving one that
+    /// large takes noticeable time.)
     pub(super) fn new(caster: &'a Caster, n: usize, counts_inexact: bool, casters: &'a CheckCasters) -> Self {
         let route = caster.route();
         let loses = loses_parts(route);
-        // (Not where exactness is told by casting back, which needs buffers.)
+        // Where exactness is told by casting back, which needs buffers, [`FEW`] applies all the same.
         let knows = caster.plan().plan.limits.get().is_some() && (!counts_inexact || route.to.is_int());
         Self {
             caster,
@@ -199,19 +202,19 @@ impl<'a> Check<'a> {
             imaginary: casters.imaginary.get(),
             casters,
             fused: if loses { check::fused(caster.plan(), counts_inexact) } else { None },
-            // (The loops know nothing of stochastic rounding.)
+            // The loops know nothing of stochastic rounding.
             loops: Loops::of(caster.present()).filter(|_| !route.is_stochastic),
             are_few: n < if knows { FEWEST } else { FEW },
         }
     }
 
-    /// Can nothing be lost?
+    /// Whether nothing can be lost.
     pub(super) fn finds_nothing(&self) -> bool {
         self.parts.is_none() && self.imaginary.is_none()
     }
 
-    /// Casts `n` elements and checks them. Returns the report, of which only what was asked for is right, and how many elements are lost.
-    /// (If only a look is wanted, what a scan is content with is not cast.)
+    /// Casts `n` elements and checks them. Returns the report, of which only what was asked for is right, and how many elements
+    /// are lost. If nobody wants the results, what a scan accepts is not cast.
     pub(super) fn run(
         &self,
         src: &[u8],
@@ -226,19 +229,19 @@ impl<'a> Check<'a> {
             return Ok((report, 0));
         }
         let route = self.caster.route();
-        // (For multiples of 8 elements, which are whole bytes.)
+        // Sizes of multiples of 8 elements, which are whole bytes.
         let [src_at, dst_at] = [&route.src, &route.dst].map(|layout| |n| layout.size(n));
         let widest = src_at(8).max(dst_at(8));
         let mut bytes = FIRST_CHUNK;
         let (mut next, mut lost) = (0, 0);
         let mut scratch = None;
-        // Where one element does not fit, others are likely nearby, and scanning does not pay: the next `unscanned` chunks are judged at
-        // once, more after each chunk that was scanned in vain.
+        // Where one element does not fit, others are likely nearby, and scanning does not pay. The next `unscanned` chunks are
+        // then judged without a scan, more of them after each chunk that was scanned in vain.
         let (mut unscanned, mut vain) = (0, 0u32);
         while next < n {
             let first = next;
             let end = n.min(first + (8 * bytes / widest / PIECE).max(1) * PIECE);
-            // (If elements do not fit, a large chunk would be scanned in vain.)
+            // If elements do not fit, a large chunk would be scanned in vain.
             let most = if self.fused.is_some() && vain == 0 { FUSED_CHUNK } else { CHUNK };
             (next, bytes) = (end, most.min(4 * bytes));
             let src = &src[src_at(first)..src_at(end)];
@@ -256,7 +259,7 @@ impl<'a> Check<'a> {
                     vain = 0;
                     continue;
                 }
-                // (If lost integers become zeros, the loop that casts and scans has already written all others.)
+                // If lost integers become zeros, the loop that casts and scans has already written all others.
                 chunk.is_cast = done > 0 && marks.clears && matches!(route.to.kind(), Kind::Int(_));
                 if accepts || chunk.is_cast {
                     let rest = dst_at(done)..dst.size();
@@ -266,14 +269,14 @@ impl<'a> Check<'a> {
                 }
                 if accepts {
                     #[allow(unsafe_code, reason = "what the kernels have initialised")]
-                    // SAFETY: all of it: the fused loop the first elements, the caster the others.
+                    // SAFETY: all of it is initialised: the first elements by the fused loop, the others by the caster.
                     let dst = unsafe { dst.assume_init() };
                     self.report_inexact(found, chunk, dst, &mut report)?;
                     marks.write(first, chunk.n, None);
                     vain = 0;
                     continue;
                 }
-                // (If the chunk is a single piece, that has just been scanned in vain.)
+                // If the chunk is a single piece, it has just been scanned in vain.
                 scans_pieces = found.is_none() || chunk.n > self.piece_without_room().unwrap_or(PIECE);
             }
             let (all_fit, more) = self.pieces(chunk, dst, scans_pieces, &mut report, marks, &mut scratch)?;
@@ -290,7 +293,7 @@ impl<'a> Check<'a> {
         Ok((report, lost))
     }
 
-    /// The report of `n` elements that begin at this one, of those that the check is of.
+    /// Casts and checks `n` elements, which begin at number `first` of those that the check is of, and returns their report.
     pub(super) fn part(
         &self,
         src: &[u8],
@@ -325,7 +328,7 @@ impl<'a> Check<'a> {
             && matches!(parts.exact, Exactness::Back)
             && !self.are_few
         {
-            // (Made here, before deeper calls, because making its table takes much stack.)
+            // Made here, before deeper calls, because making its table takes much stack.
             parts.back()?;
         }
         if let Some(most) = self.piece_without_room() {
@@ -343,8 +346,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// How many elements can be judged at a time without buffers: where the source has the codes that are judged, and nothing is cast back.
-    /// (Allocating buffers takes as long as casting hundreds of elements.)
+    /// Returns how many elements can be judged at a time without buffers, if the source has the codes that are judged and
+    /// nothing is cast back. (Allocating buffers takes as long as casting hundreds of elements.)
     fn piece_without_room(&self) -> Option<usize> {
         let parts = self.parts.as_ref().filter(|parts| {
             parts.homes.is_none() && (self.are_few || !matches!(parts.exact, Exactness::Back))
@@ -352,7 +355,7 @@ impl<'a> Check<'a> {
         self.imaginary.is_none().then_some(MOST / parts.units)
     }
 
-    /// The same with buffers on the stack.
+    /// As [`Self::pieces_in`], but with buffers on the stack.
     #[inline(never)]
     fn small_pieces(
         &self,
@@ -366,9 +369,9 @@ impl<'a> Check<'a> {
         self.pieces_in(chunk, dst, scans, report, marks, SMALL_PIECE, &mut Buffers::new(&mut room))
     }
 
-    /// The same with buffers of the caller, at most `most` elements at a time.
+    /// As [`Self::pieces`], but with the caller's buffers, and at most `most` elements at a time.
     #[allow(clippy::too_many_arguments, reason = "what is looked at, where it goes, and room")]
-    #[inline(never)] // For the stack.
+    #[inline(never)] // To save stack.
     fn pieces_in(
         &self,
         chunk: Piece<'_>,
@@ -389,7 +392,7 @@ impl<'a> Check<'a> {
             let dst = dst.part(dst_at(at)..dst_at(at + n));
             let dst = if chunk.is_cast {
                 #[allow(unsafe_code, reason = "what the kernels have initialised")]
-                // SAFETY: all of it was cast.
+                // SAFETY: all of it was cast, and so is initialised.
                 unsafe {
                     dst.assume_init()
                 }
@@ -411,8 +414,8 @@ impl<'a> Check<'a> {
         Ok((all_fit, lost))
     }
 
-    /// Makes lost elements null, where nothing else is asked for and the codes of the source can be judged themselves.
-    #[inline(never)] // For the stack.
+    /// Makes lost elements null, if nothing else is asked for and the codes of the source can be judged as they are. Else returns None.
+    #[inline(never)] // To save stack.
     fn nulled(
         &self,
         chunk: Piece<'_>,
@@ -434,7 +437,7 @@ impl<'a> Check<'a> {
         Some(nulling.pieces(chunk, dst, marks))
     }
 
-    /// Is what a scan found all that has to be known (except which inexact element is the first)?
+    /// Whether what a scan found is all that has to be known, except which inexact element is the first.
     fn accepts(&self, found: Option<Found>, marks: &Marks<'_>) -> bool {
         let is_one = self.parts.as_ref().is_none_or(|parts| parts.units == 1);
         found.is_some_and(|Found { fits, inexact }| {
@@ -442,8 +445,8 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Adds inexact elements that a scan has counted to the report. The elements have been cast.
-    #[inline(never)] // For the stack.
+    /// Adds inexact elements that a scan has counted to the report, and looks for the first one. The elements must have been cast.
+    #[inline(never)] // To save stack.
     fn report_inexact(
         &self,
         found: Option<Found>,
@@ -457,7 +460,7 @@ impl<'a> Check<'a> {
         report.inexact += inexact;
         let Some(loops) = self.loops.filter(|_| report.first_inexact.is_none()) else { return Ok(()) };
         let (all, layout) = (Limits::new(parts.home), &self.caster.route().dst);
-        // (One is enough, and usually found soon.)
+        // One is enough, and usually found soon.
         let mut back = [MaybeUninit::uninit(); WIDEST * SMALL_PIECE];
         for at in (0..n).step_by(SMALL_PIECE) {
             let (len, width) = (SMALL_PIECE.min(n - at), width(parts.home));
@@ -473,8 +476,8 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Scans the source as it is, if that can be done. If there is a loop that does both, and not only a look is wanted, it also casts:
-    /// returns how many elements were cast.
+    /// Scans the source as it is, if that can be done. If there is a loop that casts and scans, and results are wanted, it also
+    /// casts. Returns what was found, and how many elements were cast.
     fn scan_plain(
         &self,
         src: &[u8],
@@ -495,9 +498,9 @@ impl<'a> Check<'a> {
         (Some(found), done)
     }
 
-    /// Checks elements that have been cast, and marks them. Returns whether a scan was enough, and how many of them are lost. The codes are
-    /// filled in here.
-    #[inline(never)] // For the stack: where all elements fit, nothing here is needed.
+    /// Checks elements that have been cast, and marks them. Returns whether a scan was enough, and how many of them are lost.
+    /// It fills in the codes of the piece.
+    #[inline(never)] // To save stack: where all elements fit, nothing here is needed.
     fn piece(
         &self,
         piece: Piece<'_>,
@@ -547,7 +550,7 @@ impl<'a> Check<'a> {
         Ok((false, *losses))
     }
 
-    /// Scans a piece. None if elements may not fit.
+    /// Scans a piece. Returns None if elements may not fit.
     fn scan(&self, Piece { codes, imaginary, .. }: Piece<'_>) -> Option<Found> {
         let loops = self.loops?;
         if self.imaginary.is_some() {
@@ -561,7 +564,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Judges a piece: which elements are lost or inexact, and, in the report, how many of each class.
+    /// Judges a piece: finds which elements are lost or inexact, and counts those of each class in the report.
     #[allow(clippy::too_many_arguments, reason = "what is found, where it goes, and room")]
     fn judge(
         &self,
@@ -589,7 +592,7 @@ impl<'a> Check<'a> {
     }
 
     /// Adds elements whose imaginary part is lost to a verdict.
-    #[inline(never)] // For the stack.
+    #[inline(never)] // To save stack.
     fn judge_imaginary(
         &self,
         loops: Loops,
@@ -599,7 +602,7 @@ impl<'a> Check<'a> {
         back: &mut Buffer,
     ) {
         let more = without(&nonzero(loops, self.caster.route().from, imaginary, back), &verdict.lost);
-        // (To bool both parts count, and nothing is lost; elements other than 0 and 1 are inexact.)
+        // To bool both parts count, and nothing is lost: elements other than 0 and 1 are inexact.
         *verdict = if self.caster.to() == DType::Bool {
             Verdict::new(verdict.lost, or(&verdict.inexact, &more))
         } else {
@@ -608,7 +611,7 @@ impl<'a> Check<'a> {
         };
     }
 
-    /// The same by the reference.
+    /// As [`Self::judge`], but by the reference.
     fn judge_few(&self, piece: Piece<'_>, report: &mut CastReport, verdict: &mut Verdict) {
         for i in 0..piece.n {
             let bit = 1 << (i % 64);
@@ -630,7 +633,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The reference: what is lost of an element, and is it negative where the target has no sign?
+    /// Returns what is lost of an element by the reference, and whether the element is negative where the target has no sign.
     fn loss(&self, Piece { codes, imaginary, first, n, .. }: Piece<'_>, i: usize) -> Option<(Loss, bool)> {
         let word = self.caster.plan().stochastic().map(|words| words.word((first + i) as u64));
         let loss = self.parts.as_ref().and_then(|parts| {
@@ -662,7 +665,7 @@ impl<'a> Check<'a> {
             (8 | 16 | 32 | 64 | 128, _) => {
                 let size = layout.size(8) / 8;
                 each_some(&lost[..(dst.len() / size).div_ceil(64)], &mut |some| {
-                    // (By width, so that the compiler knows the size of a store.)
+                    // By width, so that the compiler knows the size of a store.
                     match size {
                         1 => clear_each::<1>(dst, some),
                         2 => clear_each::<2>(dst, some),
@@ -681,14 +684,14 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The error of the element `i` of a piece.
+    /// Returns the error of the element `i` of a piece.
     #[cold]
     fn lossy(&self, piece: Piece<'_>, i: usize) -> Error {
         let (caster, options) = (self.caster, self.caster.options());
         let from = caster.from();
         let native = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
         let loss = self.loss(piece, i).map_or(Loss::Inexact, |(loss, _)| loss);
-        // (Eight elements, which are whole bytes in every packing.)
+        // Eight elements, which are whole bytes in every packing.
         let (at, mut room) = (i / 8 * 8, [MaybeUninit::uninit(); 8 * WIDEST]);
         let n = 8.min(piece.n - at);
         let [begin, end] = [at, at + n].map(|n| caster.route().src.size(n));
@@ -737,7 +740,7 @@ impl<'a> PartCheck<'a> {
         }
     }
 
-    /// The codes of `n` elements in `home`: the source itself, or filled into `room`.
+    /// Returns the codes of `n` elements in `home`: the source itself, or what is filled into `room`.
     fn codes<'r>(&self, src: &'r [u8], n: usize, room: &'r mut Buffer) -> Result<&'r [u8], Error> {
         match self.homes {
             None => Ok(src),
@@ -752,13 +755,13 @@ impl<'a> PartCheck<'a> {
         loops.scan(Codes { bytes: codes, width: width(self.home) }, &self.fit, self.counts_inexact)
     }
 
-    /// The caster back to `home`.
+    /// Returns the caster back to `home`.
     fn back(&self) -> Result<&Caster, Error> {
         made(&self.casters.back, || {
             let (options, caster) = (self.caster.options(), self.caster);
             let to = if self.units == 2 { self.to } else { caster.to() };
             let options = native(caster).src_order(options.dst_order).src_packing(options.dst_packing);
-            // (Wrapping, so that what was rounded up to 2^63 does not come back as the largest integer.)
+            // Wrapping, so that what was rounded up to 2^63 does not come back as the largest integer.
             Caster::new(to, self.home, &options.float_to_int(Overflow::Wrap))
         })
     }
@@ -789,7 +792,7 @@ impl<'a> PartCheck<'a> {
     }
 
     /// Counts lost parts by class.
-    #[inline(never)] // For the stack.
+    #[inline(never)] // To save stack.
     fn count(&self, loops: Loops, codes: &[u8], verdict: &Verdict, report: &mut CastReport) {
         let (width, (limits, loses)) = (width(self.home), self.limits());
         let mut add = |codes: &[u8]| {
@@ -803,7 +806,7 @@ impl<'a> PartCheck<'a> {
         if self.units == 1 && verdict.losses * width > codes.len() / 16 {
             return add(codes);
         }
-        // (An element of two parts is in one class: that of its real part, if that is lost.)
+        // An element of two parts is in one class: that of its real part, if that is lost.
         let is_lost = |i: usize| verdict.lost[i / 64] >> (i % 64) & 1 != 0;
         let mut parts = ones(&verdict.lost).filter(|i| self.units == 1 || i % 2 == 0 || !is_lost(i - 1));
         let mut room = [0; 1 << 10];
@@ -828,12 +831,12 @@ impl<'a> PartCheck<'a> {
     fn limits(&self) -> (Limits, [bool; 2]) {
         let loss = |code| self.loss(code, None).map(|(loss, _)| loss);
         let find = || range::limits(self.home, self.to, loss);
-        // (Without memory to keep them, they are found again each time.)
+        // Without memory to keep them, they are found again each time.
         self.limits.get_or_make(|| Some(find())).copied().unwrap_or_else(find)
     }
 }
 
-/// The reference: what is lost of a code, and is it negative where the target has no sign?
+/// Returns what is lost of a code by the reference, and whether the value is negative where the target has no sign.
 fn loss(from: DType, to: DType, policy: &Policy, code: u64, word: Option<u32>) -> Option<(Loss, bool)> {
     let value = scalar::decode(from, code);
     let is_negative = value.is_negative() && !compares_signed(to);
@@ -847,17 +850,17 @@ struct Nulling<'a> {
     limits: Limits,
     /// Bytes of a code of the source.
     from: usize,
-    /// Bytes of an element of the target, if one loop casts and judges: where both are integers and the target is no wider, elements that are
-    /// not lost just lose their upper bytes.
+    /// Bytes of an element of the target, if one loop casts and judges. Where both are integers and the target is no wider,
+    /// elements that are not lost just lose their upper bytes.
     to: Option<usize>,
-    /// The same from float64 to integers that an int64 holds.
+    /// How one loop casts and judges from float64 to integers that an int64 holds.
     cut: Option<Cut>,
 }
 
 /// How float64 is judged by the int64 that it is truncated to.
 struct Cut {
     limits: Limits,
-    /// A code that is not lost, whatever that says.
+    /// A code that is not lost, whatever that int64 says.
     spared: u64,
 }
 
@@ -867,7 +870,7 @@ impl Cut {
         let is_cut = parts.home == DType::F64 && parts.policy.rounding == Rounding::TowardZero;
         let (bits, all) = (format.bits(), Limits::new(DType::I64));
         let (low, high, spared) = match (bits, format.is_signed()) {
-            // (What int64 does not hold becomes the minimum, too.)
+            // What int64 does not hold becomes the minimum, too.
             (64, true) => (i64::MIN + 1, i64::MAX, (i64::MIN as f64).to_bits()),
             (64, false) => return None,
             (_, true) => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits), 0),
@@ -878,7 +881,7 @@ impl Cut {
 }
 
 impl Nulling<'_> {
-    /// Returns that scans were not enough, and how many elements are lost.
+    /// Makes lost elements null. Returns false, as scans were not enough, and how many elements are lost.
     fn pieces(
         &self,
         chunk: Piece<'_>,
@@ -890,7 +893,7 @@ impl Nulling<'_> {
         let (mut at, mut lost) = (0, 0);
         while at < chunk.n {
             let left = MOST.min(chunk.n - at);
-            // (One loop does whole blocks alone.)
+            // The loop that casts and judges takes whole blocks only.
             let n = if self.to.is_some() && left > BLOCK { left - left % BLOCK } else { left };
             let src = &chunk.src[src_at(at)..src_at(at + n)];
             let piece = Piece { src, first: chunk.first + at, n, ..chunk };
@@ -915,11 +918,11 @@ impl Nulling<'_> {
             self.loops.keep(codes, limits, &mut verdict, Kept { dst: dst.reborrow(), width, cut })
         });
         if !is_done {
-            // (Judged before the cast, which then reads from L1.)
+            // Judged before the cast, which then reads from L1.
             self.loops.judge(codes, Exact::All, &self.limits, &mut verdict);
             let dst = if is_cast {
                 #[allow(unsafe_code, reason = "what the kernels have initialised")]
-                // SAFETY: all of it was cast.
+                // SAFETY: all of it was cast, and so is initialised.
                 unsafe {
                     dst.assume_init()
                 }
@@ -941,19 +944,19 @@ fn clear_each<const SIZE: usize>(dst: &mut [u8], some: &[u16]) {
     some.iter().for_each(|&i| elements[usize::from(i)] = [0; SIZE]);
 }
 
-/// Options of casts to native codes and back.
+/// Returns the options of casts to native codes and back.
 fn native(caster: &Caster) -> CastOptions {
     CastOptions::new().isa(caster.isa()).stream_from(usize::MAX)
 }
 
-/// From bits of parts to bits of elements, which have two of them.
-#[inline(never)] // For the stack.
+/// Turns bits of parts into bits of elements, which have two parts each.
+#[inline(never)] // To save stack.
 fn either_part(verdict: &mut Verdict) {
     let (lost, inexact) = (either(&verdict.lost), either(&verdict.inexact));
     *verdict = Verdict::new(lost, without(&inexact, &lost));
 }
 
-/// The native codes of the imaginary parts of `n` elements.
+/// Returns the native codes of the imaginary parts of `n` elements, in `room`.
 fn imaginary_parts<'r>(
     [reals, single]: &[Caster; 2],
     src: &[u8],
@@ -963,15 +966,15 @@ fn imaginary_parts<'r>(
     let width = width(single.from());
     let room = zeros(&mut room[..n * width]);
     let (most, last) = room.split_at_mut((n - 1) * width);
-    // (From the first imaginary part on, imaginary parts lie as real parts do, except that of the last element.)
+    // From the first imaginary part on, imaginary parts lie as real parts do, except that of the last element.
     reals.cast(&src[width..src.len() - width], most, n - 1)?;
     single.cast(&src[src.len() - width..], last, 1)?;
     Ok(room)
 }
 
-/// Which codes of a float are not zeros. `room` is for as many codes.
+/// Returns which codes of a float are not zeros. `room` has space for as many codes.
 fn nonzero(loops: Loops, dtype: DType, codes: &[u8], room: &mut Buffer) -> Bits {
-    // (By comparing with zeros, as if those had come back.)
+    // By comparing with zeros, as if those had come back.
     let (zeros, mut verdict) = (zeros(&mut room[..codes.len()]), Verdict::default());
     loops.judge(
         Codes { bytes: codes, width: width(dtype) },
@@ -1003,7 +1006,7 @@ pub(crate) fn read(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Bytes of a code of 8 bits or more.
+/// Returns the bytes of a code of 8 bits or more.
 fn width(dtype: DType) -> usize {
     dtype.bits() as usize / 8
 }

@@ -1,9 +1,9 @@
-//! Checked casts: what a cast loses, counted, refused, or marked in a bitmap.
+//! Checked casts: what a cast loses is counted, refused, or marked in a bitmap.
 //!
-//! Of slices here; of bytes [`Caster::cast_checked`], [`try_cast`], [`same_value`] and [`cast_validity`]; of views
-//! [`cast_strided_checked`], [`try_cast_strided`] and [`same_value_strided`]; on several threads [`par_cast_checked_with`],
-//! [`par_try_cast_with`] and [`par_same_value_with`]. Before there is room for the result: [`report`],
-//! [`report_strided`] and [`par_report_strided_with`].
+//! The functions here take slices. For bytes there are [`Caster::cast_checked`], [`try_cast`], [`same_value`] and
+//! [`cast_validity`]; for views [`cast_strided_checked`], [`try_cast_strided`] and [`same_value_strided`]; for several threads
+//! [`par_cast_checked_with`], [`par_try_cast_with`] and [`par_same_value_with`]. [`report`], [`report_strided`] and
+//! [`par_report_strided_with`] need no room for the result.
 //!
 //! ```
 //! use lanecast::checked;
@@ -28,10 +28,10 @@
 //! [`report_strided`]: crate::Caster::report_strided
 //! [`par_report_strided_with`]: crate::Caster::par_report_strided_with
 
-// Each piece of the source is scanned while it is in L1, and then cast by the kernel of the unchecked cast; or one loop does both. As
-// long as all elements fit, that is all. If some do not, they are judged: which, and how many of each class. For this, sources are
-// brought to codes of a few dtypes that hold them exactly and whose order is that of the values, so that the classes of the contract
-// are ranges of codes, with limits that the reference finds.
+// Each piece of the source is scanned while it is in L1, and then cast by the kernel of the unchecked cast; or one loop does
+// both. As long as all elements fit, that is all. If some do not, elements are judged: which are lost or inexact, and how many
+// of each class. For this, sources are cast to codes of a few dtypes that hold them exactly and whose order is that of the
+// values. The classes of the contract are then ranges of codes, whose limits the reference finds.
 
 mod bits;
 mod cast;

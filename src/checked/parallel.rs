@@ -10,7 +10,7 @@ use crate::parallel::{self, Parallel};
 use crate::threads::Lock;
 
 impl Caster {
-    /// [`Caster::cast_checked`] on the threads, in the chunks and with the callback of `how`. The report does not depend on those.
+    /// As [`Caster::cast_checked`], but on the threads, in the chunks and with the callback of `how`. The report does not depend on these.
     ///
     /// ```
     /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
@@ -24,7 +24,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// A buffer does not have the size of `n` elements: nothing was written. Or the callback has stopped it.
+    /// A buffer does not have the size of `n` elements: nothing was written. Or the callback stopped the cast.
     pub fn par_cast_checked_with(
         &self,
         src: &[u8],
@@ -35,7 +35,7 @@ impl Caster {
         self.par_checked(src, dst.into(), n, how, None)
     }
 
-    /// The same to memory that need not be initialised, and returns it initialised, with the report.
+    /// As [`Caster::par_cast_checked_with`], but to memory that need not be initialised, which is returned initialised, with the report.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -64,8 +64,8 @@ impl Caster {
         Ok((unsafe { dst.assume_init() }, report))
     }
 
-    /// [`Caster::try_cast`] on the threads, in the chunks and with the callback of `how`. The error does not depend on those: it is that
-    /// of the first element.
+    /// As [`Caster::try_cast`], but on the threads, in the chunks and with the callback of `how`. The error does not depend on
+    /// these: it is that of the first element.
     ///
     /// ```
     /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
@@ -89,8 +89,8 @@ impl Caster {
         self.par_checked(src, dst.into(), n, how, Some(Stop::Lost)).map(drop)
     }
 
-    /// [`Caster::same_value`] on the threads, in the chunks and with the callback of `how`. The error does not depend on those: it is that
-    /// of the first element.
+    /// As [`Caster::same_value`], but on the threads, in the chunks and with the callback of `how`. The error does not depend
+    /// on these: it is that of the first element.
     ///
     /// ```
     /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};

@@ -7,7 +7,7 @@ use crate::kernels::check::{Fit, Scan};
 use crate::kernels::limits::Limits;
 use crate::kernels::scalar;
 
-/// A dtype with codes of 16, 32 or 64 bits that holds every element of `dtype`, which is not complex.
+/// Returns a dtype with codes of 16, 32 or 64 bits that holds every element of `dtype`, which must not be complex.
 pub(super) fn home(dtype: DType) -> DType {
     match dtype.kind() {
         Kind::Bool => DType::U16,
@@ -19,7 +19,7 @@ pub(super) fn home(dtype: DType) -> DType {
     }
 }
 
-/// Has the dtype negative numbers? (Bool counts, because nothing negative is lost to it.)
+/// Whether the dtype has negative numbers. Bool counts as if it had, because nothing negative is lost to it.
 pub(super) fn compares_signed(dtype: DType) -> bool {
     match dtype.kind() {
         Kind::Bool => true,
@@ -28,7 +28,7 @@ pub(super) fn compares_signed(dtype: DType) -> bool {
     }
 }
 
-/// Does no part lose anything? (Options matter only to Inf.)
+/// Whether no part loses anything. The options matter only to Inf.
 pub(super) fn keeps(from: DType, to: DType, policy: &Policy) -> bool {
     let keeps_inf = from.float_format().is_none_or(|format| {
         !format.has_inf
@@ -37,25 +37,25 @@ pub(super) fn keeps(from: DType, to: DType, policy: &Policy) -> bool {
     from.is_lossless_to(to) && keeps_inf
 }
 
-/// What a scan compares codes of `home` with: a part of the range of `to`, within which it can tell what is exact. In closed form, because
-/// small casts have no time to search for the [`Limits`].
+/// Returns what a scan compares codes of `home` with: a part of the range of `to`, within which it can tell what is exact. It
+/// is in closed form, because small casts have no time to search for the [`Limits`].
 pub(super) fn fit(home: DType, to: DType, policy: &Policy) -> Fit {
     let Some(format) = home.float_format() else { return fit_of_integers(home, to) };
     let power = |exponent: i32| ((exponent + format.bias) as u64) << format.mantissa_bits;
     let fit = Fit { scan: Scan::Floats, low: 1, limit: power(0), least: 0, cut: 0, inside: 0 };
-    // The largest value in the range (whatever else may be rounded to it); its negative is in the range, too.
+    // The largest value in the range, whatever else may be rounded to it. Its negative is in the range, too.
     let largest = |to: FloatFormat| match home {
         DType::F64 => to.max().to_bits(),
         _ if to.max() > f32::MAX.into() => format.max_code(),
         _ => u64::from((to.max() as f32).to_bits()),
     };
     match to.kind() {
-        // Only 0 and 1.
+        // Only 0 and 1 fit.
         Kind::Bool => Fit { scan: Scan::Positive, least: power(0) - 1, ..fit },
         Kind::Int(to) => {
-            // Below 2^digits by a step; or by half and a step; or by one.
+            // The limit is below 2^digits by one step of `home`, by 0.5 and one step, or by 1, as the rounding has it.
             let (digits, mantissa) = (to.bits - u32::from(to.signed), 1 << format.mantissa_bits);
-            // (Below 1, a step cannot be told from one half.)
+            // Below 1, a step cannot be told from one half.
             if digits == 0 {
                 let limit = match policy.rounding {
                     Rounding::TowardZero | Rounding::Down => power(0) - 1,
@@ -70,7 +70,7 @@ pub(super) fn fit(home: DType, to: DType, policy: &Policy) -> Fit {
                 Rounding::NearestEven | Rounding::NearestAway => (mantissa >> digits.min(63)) + 1,
                 Rounding::Up => ((2 * mantissa) >> digits.min(63)).max(1),
             };
-            // (The range extends at least as far down as up, or has no negative numbers.)
+            // The range extends at least as far down as up, or has no negative numbers.
             let scan = if to.signed { Scan::Whole } else { Scan::Natural };
             Fit { scan, limit: power(digits as i32) - below, ..fit }
         }
@@ -84,7 +84,7 @@ pub(super) fn fit(home: DType, to: DType, policy: &Policy) -> Fit {
             inside: power(0),
         },
         Kind::Float(to) | Kind::Complex(to) => {
-            // (Below its smallest normal number, the target has coarser steps; unless `home` has them as well.)
+            // Below its smallest normal number, the target has coarser steps, unless `home` has them as well.
             let grows = to.min_exponent() > format.min_exponent();
             let least = if grows { power(to.min_exponent()) - 1 } else { 0 };
             let cut = format.mantissa_bits.saturating_sub(to.mantissa_bits);
@@ -94,7 +94,7 @@ pub(super) fn fit(home: DType, to: DType, policy: &Policy) -> Fit {
     }
 }
 
-/// The same for integers: a range of 2^k values, all of which are exact.
+/// As [`fit`], but between integers: a range of 2^k values, all of which are exact.
 fn fit_of_integers(home: DType, to: DType) -> Fit {
     let (bits, signed) = (home.bits(), compares_signed(home));
     let most = (1i128 << (bits - u32::from(signed))) - 1;
@@ -103,12 +103,12 @@ fn fit_of_integers(home: DType, to: DType) -> Fit {
         Kind::Bool => (1, 0, 1),
         Kind::Int(to) => (64, to.min(), to.max()),
         Kind::Float(to) | Kind::Complex(to) => {
-            // (Rounded toward zero. What that does not hold is larger than all integers.)
+            // Rounded toward zero. A maximum beyond i128 is larger than all integers.
             let high = to.max() as i128;
             (to.mantissa_bits + 1, if to.has_sign { -high } else { 0 }, high)
         }
     };
-    // The largest power of two such that all values from 0 up to it, without it, fit.
+    // The largest power of two such that all values from 0 to below it fit.
     let reach = 1i128 << exact.min((high.min(most) + 1).ilog2());
     let (low, count) = match to.kind() {
         Kind::Float(to) if !to.has_zero() => (1, 1),
@@ -120,8 +120,8 @@ fn fit_of_integers(home: DType, to: DType) -> Fit {
     Fit { scan: Scan::Integers, low: low as u64, limit, least: 0, cut: 0, inside: 0 }
 }
 
-/// Finds the limits of the classes for codes of `home`, by asking the reference (`loss`) about single codes; and whether Inf and NaN are
-/// lost.
+/// Finds the limits of the classes for codes of `home`, by asking the reference (`loss`) about single codes. Also returns
+/// whether Inf and NaN are lost.
 pub(super) fn limits(home: DType, to: DType, loss: impl Fn(u64) -> Option<Loss>) -> (Limits, [bool; 2]) {
     let mut limits = Limits::new(home);
     if to == DType::Bool {
@@ -155,7 +155,7 @@ pub(super) fn limits(home: DType, to: DType, loss: impl Fn(u64) -> Option<Loss>)
 }
 
 impl Limits {
-    /// Limits within which every code of a dtype is.
+    /// Returns limits that include every code of a dtype.
     pub(super) fn new(home: DType) -> Self {
         let sign = 1u64 << (home.bits() - 1);
         let (is_float, top) = (!matches!(home.kind(), Kind::Int(_)), (sign - 1) as i64);
@@ -173,21 +173,21 @@ impl Limits {
         }
     }
 
-    /// The bits of a negative code that are inverted to make its key.
+    /// Returns the bits of a negative code that are inverted to make its key.
     pub(crate) fn reverse(&self) -> u64 {
         if self.is_float { self.nonzero } else { 0 }
     }
 
-    /// The code of a key; its upper bits do not matter.
+    /// Returns the code of a key. The upper bits of the code do not matter.
     fn code(&self, key: i64) -> u64 {
         let reversed = if key < 0 { self.reverse() } else { 0 };
         key as u64 ^ reversed ^ self.flip
     }
 
-    /// The key above that of every negative value.
+    /// Returns the least key above those of all negative values.
     fn key_of_zero(&self) -> i64 {
         match (self.is_float, self.flip) {
-            // (−0 comes right before 0.)
+            // −0 comes right before 0.
             (true, _) => -1,
             (_, 0) => 0,
             _ => self.negative,
@@ -195,7 +195,7 @@ impl Limits {
     }
 }
 
-/// The last good key from `inside` to `end`, by binary search: after it none is good.
+/// Finds the last good key from `inside` to `end` by binary search. Beyond it no key is good.
 fn last(inside: i64, end: i64, is_good: impl Fn(i64) -> bool) -> i64 {
     if is_good(end) {
         return end;
@@ -203,7 +203,7 @@ fn last(inside: i64, end: i64, is_good: impl Fn(i64) -> bool) -> i64 {
     let (mut good, mut bad) = (i128::from(inside), i128::from(end));
     while good.abs_diff(bad) > 1 {
         let middle = (good + bad) / 2;
-        // (It fits, because it is between two i64s.)
+        // It fits, because it is between two i64s.
         *(if is_good(middle as i64) { &mut good } else { &mut bad }) = middle;
     }
     good as i64

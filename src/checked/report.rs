@@ -1,4 +1,4 @@
-//! The reports of checked casts, the bitmaps that they read and write, and what is to be done about losses.
+//! The reports of checked casts, the bitmaps that they read and write, and what to do about losses.
 
 use crate::error::{Error, Lossy, Side};
 use crate::formats::loss::Loss;
@@ -6,8 +6,7 @@ use crate::kernels::check::Bits;
 
 /// What a cast lost: how many elements of each class, and which was the first.
 ///
-/// An element is in one class at most; only `negative` counts some of `below` again. The default is that of no
-/// elements.
+/// An element is in one class at most; only `negative` counts some of `below` again. The default is the report of no elements.
 ///
 /// ```
 /// use lanecast::{checked, CastOptions};
@@ -39,14 +38,14 @@ pub struct CastReport {
     pub imaginary: usize,
     /// [`Loss::Inexact`].
     pub inexact: usize,
-    /// The index of the first element of any class but `inexact`.
+    /// The index of the first element that is in any class but `inexact`.
     pub first: Option<usize>,
     /// The index of the first element that is inexact.
     pub first_inexact: Option<usize>,
 }
 
 impl CastReport {
-    /// Elements that are lost: of every class but `inexact`.
+    /// Returns how many elements are lost: those of every class but `inexact`.
     ///
     /// ```
     /// use lanecast::{checked, CastOptions};
@@ -59,7 +58,7 @@ impl CastReport {
         numbers.saturating_add(others).saturating_add(self.imaginary)
     }
 
-    /// Has every element kept its value?
+    /// Whether every element has kept its value.
     ///
     /// ```
     /// use lanecast::{checked, CastOptions};
@@ -72,7 +71,7 @@ impl CastReport {
         self.lost() == 0 && self.inexact == 0
     }
 
-    /// Adds the report of the elements behind these: of a buffer that is cast in pieces.
+    /// Adds the report of the elements that follow these, as for a buffer that is cast in pieces.
     ///
     /// ```
     /// use lanecast::{checked::{self, CastReport}, CastOptions};
@@ -89,7 +88,7 @@ impl CastReport {
         self.merge(next, &|index| before.saturating_add(index));
     }
 
-    /// Adds the report of some of these elements, whose numbers among all are found by their own.
+    /// Adds the report of some of these elements. `number` turns their indices into those among all.
     pub(super) fn merge(&mut self, part: Self, number: &dyn Fn(usize) -> usize) {
         let Self { elements: _, above, below, negative, nan, inf, imaginary, inexact, first, first_inexact } =
             part;
@@ -106,11 +105,11 @@ impl CastReport {
             (&mut self.imaginary, imaginary),
             (&mut self.inexact, inexact),
         ];
-        // (Of a file that is cast in pieces, there may be more of them than a 32-bit `usize` can count.)
+        // A file that is cast in pieces may have more elements than a 32-bit `usize` can count.
         sums.into_iter().for_each(|(sum, n)| *sum = sum.saturating_add(n));
     }
 
-    /// Counts an element of a class, but for what is inexact.
+    /// Counts an element of a class other than inexact ones.
     pub(super) fn add(&mut self, loss: Loss, is_negative: bool) {
         match loss {
             Loss::Above => self.above += 1,
@@ -126,7 +125,7 @@ impl CastReport {
     }
 }
 
-/// The error of some elements, whose numbers among all are found by their own.
+/// Returns the error of some elements with the index among all, which `number` makes of theirs.
 pub(super) fn numbered(error: Error, number: &dyn Fn(usize) -> usize) -> Error {
     match error {
         Error::Lossy(lossy) => Error::Lossy(Lossy { index: number(lossy.index), ..lossy }),
@@ -134,8 +133,8 @@ pub(super) fn numbered(error: Error, number: &dyn Fn(usize) -> usize) -> Error {
     }
 }
 
-/// Which elements of a source are there: a bitmap, the first element in the lowest bit of the first byte, as Arrow
-/// has it. An element whose bit is 0 is null.
+/// Which elements of a source are not null: a bitmap, with the first element in the lowest bit of the first byte, as in Arrow.
+/// An element whose bit is 0 is null.
 ///
 /// ```
 /// use lanecast::{checked::{self, Validity}, CastOptions};
@@ -155,7 +154,7 @@ pub struct Validity<'a> {
 }
 
 impl<'a> Validity<'a> {
-    /// A bitmap whose first bit is that of the first element. It may have more bits than there are elements.
+    /// Takes a bitmap whose first bit is that of the first element. It may have more bits than there are elements.
     ///
     /// ```
     /// let all_of_eight = lanecast::checked::Validity::new(&[0xFF]);
@@ -164,7 +163,7 @@ impl<'a> Validity<'a> {
         Self { bytes, offset: 0 }
     }
 
-    /// The same bitmap, where the first element has another bit.
+    /// Returns the same bitmap, but with the bit of the first element at `offset`.
     ///
     /// ```
     /// let last_of_eight = lanecast::checked::Validity::new(&[0xFF]).from_bit(7);
@@ -173,11 +172,11 @@ impl<'a> Validity<'a> {
         Self { offset, ..self }
     }
 
-    /// The 64 bits from that of an element on; 0 behind the end.
+    /// Returns the 64 bits from that of an element on, with 0 behind the end.
     fn word(&self, element: usize) -> u64 {
         let bit = self.offset + element;
         let bytes = self.bytes.get(bit / 8..).unwrap_or_default();
-        // (Nine bytes, because the first bit may be anywhere in the first one.)
+        // Nine bytes, because the first bit may be anywhere in the first one.
         let (mut low, mut high) = ([0; 8], 0);
         match bytes {
             [a, b, c, d, e, f, g, h, rest @ ..] => {
@@ -186,7 +185,7 @@ impl<'a> Validity<'a> {
             }
             _ => low.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from),
         }
-        // (In two steps, because there is no shift by 64.)
+        // Shifted in two steps, because there is no shift by 64.
         u64::from_le_bytes(low) >> (bit % 8) | u64::from(high) << 57 << (7 - bit % 8)
     }
 
@@ -196,7 +195,7 @@ impl<'a> Validity<'a> {
         let (words, rest) = bitmap.as_chunks_mut();
         let mut done = 0;
         for word in words.iter_mut() {
-            // (While there is a byte behind those of the word.)
+            // This takes a byte behind those of the word.
             let Some((&low, [high, ..])) = next.split_first_chunk() else { break };
             let there = u64::from_le_bytes(low) >> shift | u64::from(*high) << 57 << (7 - shift);
             *word = (u64::from_le_bytes(*word) & there).to_le_bytes();
@@ -213,26 +212,26 @@ impl<'a> Validity<'a> {
 /// What to do about lost elements.
 #[derive(Default)]
 pub(crate) struct Marks<'a> {
-    /// Count them by class.
+    /// Whether they are counted by class.
     pub(super) counts: bool,
     /// Which elements of the source are not null.
     pub(super) source: Option<Validity<'a>>,
     /// Where to write which elements are not null afterwards.
     pub(super) validity: Option<&'a mut [u8]>,
-    /// Write zeros for them.
+    /// Whether zeros are written for them.
     pub(super) clears: bool,
-    /// What is refused.
+    /// Which elements are refused, if any.
     pub(super) stops: Option<Stop>,
-    /// Nobody wants the results.
+    /// Whether nobody wants the results.
     pub(super) drops_results: bool,
-    /// Nor, then, which inexact element is the first.
+    /// Whether, with `drops_results`, the first inexact element need not be found, either.
     pub(super) knows_inexact: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Lost,
-    /// Inexact ones, too.
+    /// Lost or inexact elements.
     Inexact,
 }
 
@@ -247,7 +246,7 @@ impl<'a> Marks<'a> {
         knows_inexact: false,
     };
 
-    /// A report, or an error where something is refused.
+    /// Returns marks for a report, or for an error where some elements are refused.
     pub(super) fn stopping(stops: Option<Stop>) -> Self {
         Self { counts: stops.is_none(), stops, ..Self::default() }
     }
@@ -256,7 +255,7 @@ impl<'a> Marks<'a> {
         Self { source, validity: Some(validity), clears: true, ..Self::default() }
     }
 
-    /// Do inexact elements matter?
+    /// Whether inexact elements matter.
     pub(super) fn counts_inexact(&self) -> bool {
         self.counts || self.stops == Some(Stop::Inexact)
     }
@@ -280,7 +279,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Of some elements from `first` on, a multiple of 8, those that are not null in the source.
+    /// Returns those of `elements` that are not null in the source. The first bit is that of the element `first`, a multiple of 8.
     pub(super) fn there(&self, first: usize, mut elements: Bits) -> Bits {
         if let Some(source) = &self.source {
             for (i, word) in elements.iter_mut().enumerate().filter(|(_, word)| **word != 0) {
@@ -308,7 +307,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Clears unused bits, and returns how many of `n` elements are null; `lost` of them were lost.
+    /// Clears unused bits, and returns how many of `n` elements are null. `lost` of them were lost.
     pub(super) fn finish(self, n: usize, lost: usize) -> usize {
         let Some(validity) = self.validity else { return 0 };
         if let (Some(last), rest @ 1..) = (validity.last_mut(), n % 8) {

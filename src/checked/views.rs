@@ -15,8 +15,8 @@ use crate::threads::Lock;
 use crate::views::{StridedView, StridedViewMut, copier};
 
 impl Caster {
-    /// Casts the elements of a view as [`cast_strided`](Self::cast_strided) does, and says what that lost. Elements are counted in
-    /// row-major order: the last index changes fastest.
+    /// Casts the elements of a view as [`cast_strided`](Self::cast_strided) does, and reports what that lost. Elements are
+    /// counted in row-major order: the last index changes fastest.
     ///
     /// ```
     /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
@@ -33,7 +33,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// As [`Caster::cast_strided`], or there is no memory for a box of elements. Nothing was written.
+    /// As [`Caster::cast_strided`], or there is no memory for the check. Nothing was written.
     pub fn cast_strided_checked(
         &self,
         src: &StridedView<'_>,
@@ -86,7 +86,8 @@ impl Caster {
         self.checked_views(src, dst, Some(Stop::Inexact)).map(drop)
     }
 
-    /// What a cast of the elements of a view would lose. Nothing is cast: it takes less than 100 KiB, whatever the size of the view.
+    /// Returns what a cast of the elements of a view would lose. It needs no destination, and less than 100 KiB of memory,
+    /// whatever the size of the view.
     ///
     /// ```
     /// use lanecast::{views::StridedView, CastOptions, Caster, DType};
@@ -100,13 +101,14 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The view does not fit its buffer or a cast of views, as with [`Caster::cast_strided`], or there is no memory for those.
+    /// The view does not fit its buffer or a cast of views, as with [`Caster::cast_strided`], or there is no memory for the check.
     pub fn report_strided(&self, src: &StridedView<'_>) -> Result<CastReport, Error> {
         self.look_through(src, self.check_source(src)?, None)
     }
 
-    /// The same on the threads, in chunks of about as many elements and with the callback of `how`: a chunk is a slice along one dimension. The
-    /// report does not depend on those; the memory is for each thread.
+    /// As [`Caster::report_strided`], but on the threads, in chunks of about as many elements and with the callback of `how`.
+    ///
+    /// A chunk is a slice along one dimension. The report does not depend on these. Each thread needs memory of its own.
     ///
     /// ```
     /// use lanecast::{parallel::Parallel, views::StridedView, CastOptions, Caster, DType};
@@ -123,7 +125,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// As [`Caster::report_strided`], or the callback has stopped it.
+    /// As [`Caster::report_strided`], or the callback stopped it.
     pub fn par_report_strided_with(
         &self,
         src: &StridedView<'_>,
@@ -182,7 +184,7 @@ impl Caster {
         Ok(report)
     }
 
-    /// What a cast of the elements of a view, which are in memory, would lose.
+    /// Finds what a cast of the elements of a view would lose. The elements must be in memory.
     fn look_through(
         &self,
         src: &StridedView<'_>,
@@ -196,7 +198,7 @@ impl Caster {
         if elements == 0 || check.finds_nothing() {
             return Ok(CastReport { elements, ..CastReport::default() });
         }
-        // Along the memory of the source. (Boxes are large: those of both looks have the same place on the stack.)
+        // Along the memory of the source. Boxes are large: those of both looks have the same place on the stack.
         let (found, are_ordered) = {
             let mut boxes = self.boxes(src, self.route().is_stochastic);
             (self.look_at(src, &mut boxes, &check, marks(), &|_| false), boxes.are_ordered())
@@ -209,7 +211,7 @@ impl Caster {
         if is_settled {
             return found;
         }
-        // In row-major order, to what is lost first.
+        // In row-major order, up to what is lost first.
         let has_first = |report: &CastReport| [report.first, report.first_inexact].map(|i| i.is_some());
         let both = found.as_ref().map_or([true; 2], has_first);
         let is_enough = |report: &CastReport| has_first(report) == both;
@@ -224,7 +226,7 @@ impl Caster {
         Boxes::new(src, from, BOX / from.max(to), are_ordered)
     }
 
-    /// What a cast of the elements of a view, which are in their buffer, would lose: of its boxes, until what was found is enough.
+    /// Finds what a cast of the elements of a view would lose, box by box, until that is enough. The elements must be in their buffer.
     #[inline(never)]
     fn look_at(
         &self,
@@ -244,7 +246,7 @@ impl Caster {
             let n = boxes.elements();
             let elements = if boxes.are_rows {
                 #[allow(unsafe_code, reason = "elements are pointers and strides")]
-                // SAFETY: they are elements of the view, contiguous to each other. `check_strided` or `check_source` has seen that they are in memory.
+                // SAFETY: they are contiguous elements of the view, and `check_strided` or `check_source` has seen that they are in memory.
                 unsafe {
                     src.bytes_at(boxes.way(), n * from)
                 }
@@ -255,7 +257,7 @@ impl Caster {
             let out = (&mut results.spare_capacity_mut()[..n * to]).into();
             let found = check.part(elements, out, n, number(0), &mut marks);
             report.merge(found.map_err(|error| numbered(error, &number))?, &number);
-            // (Where boxes have no order, which one is the first is found in another look.)
+            // Where boxes have no order, another look finds which one is the first.
             marks.knows_inexact = report.first_inexact.is_some();
             if is_enough(&report) || !boxes.next() {
                 return Ok(report);
@@ -266,21 +268,22 @@ impl Caster {
 
 /// Slices of a view along one of its dimensions, for threads.
 struct Slices {
-    /// The dimensions of several elements.
+    /// The dimensions that have several elements.
     shape: [usize; MOST],
     strides: [isize; MOST],
     dims: usize,
     along: usize,
-    /// How many elements of that dimension a slice has; the last one may have fewer.
+    /// How many elements of that dimension a slice has. The last one may have fewer.
     step: usize,
-    /// How many elements of the view belong to one of that dimension and those outside of it.
+    /// How many elements of the view belong to one index of that dimension and those outside of it.
     inner: usize,
-    /// Elements of the view.
+    /// All elements of the view.
     all: usize,
 }
 
 impl Slices {
-    /// Slices of about `chunk` elements. Those that are numbered in row-major order are cut along the outermost dimension.
+    /// Returns slices of about `chunk` elements. If `is_ordered`, they are cut along the outermost dimension, so that each is
+    /// contiguous in row-major order.
     fn new(view: &StridedView<'_>, all: usize, chunk: usize, is_ordered: bool, threads: usize) -> Self {
         let mut new =
             Self { shape: [1; MOST], strides: [0; MOST], dims: 0, along: 0, step: 1, inner: 1, all };
@@ -288,7 +291,7 @@ impl Slices {
             (new.shape[new.dims], new.strides[new.dims]) = (extent, stride);
             new.dims += 1;
         }
-        // (One element has no such dimension. It is one of one.)
+        // A single element has no such dimension. It is taken as a dimension of one.
         new.dims = new.dims.max(1);
         let is_long = |&i: &usize| is_ordered || new.shape[i] >= 4 * threads;
         let longest = || (0..new.dims).rev().max_by_key(|&i| new.shape[i]);
@@ -303,7 +306,7 @@ impl Slices {
         self.shape[self.along].div_ceil(self.step)
     }
 
-    /// The first element of a slice along the dimension, and how many it has.
+    /// Returns the first element of a slice along the dimension, and how many it has there.
     fn place(&self, i: usize) -> (usize, usize) {
         let first = i * self.step;
         (first, self.step.min(self.shape[self.along] - first))
@@ -313,12 +316,12 @@ impl Slices {
         self.all / self.shape[self.along] * self.place(i).1
     }
 
-    /// From the first element of the view to that of a slice, in bytes. (It does not wrap, because the elements are in memory.)
+    /// Returns the bytes from the first element of the view to that of a slice. They do not wrap, because the elements are in memory.
     fn way(&self, first: usize) -> isize {
         self.strides[self.along].wrapping_mul(first as isize)
     }
 
-    /// The number of an element of a slice among those of the view, both in row-major order.
+    /// Returns the number of an element of a slice among those of the view, both in row-major order.
     fn number(&self, first: usize, extent: usize, element: usize) -> usize {
         let (outer, rest) = (element / (extent * self.inner), element % (extent * self.inner));
         (outer * self.shape[self.along] + first) * self.inner + rest
@@ -330,27 +333,28 @@ impl Slices {
 struct Dim {
     extent: usize,
     stride: isize,
-    /// Elements from one of its elements to the next, counted in row-major order.
+    /// Elements from one index along it to the next, counted in row-major order.
     number: usize,
-    /// Elements of a box. The last box may have fewer.
+    /// Elements of a box along it. The last box may have fewer.
     step: usize,
-    /// The first element of this box, and how many it has.
+    /// The first element of this box along it, and how many it has there.
     at: usize,
     len: usize,
 }
 
-/// A view in boxes.
+/// A view, taken box by box.
 struct Boxes {
-    /// Those of several elements, the densest one first. (More than there is room for would be more elements than a usize can count.)
+    /// The dimensions that have several elements, the densest one first. More than there is room for would be more elements
+    /// than a usize can count.
     dims: [Dim; MOST],
     len: usize,
-    /// The elements of a box lie contiguous to each other.
+    /// Whether the elements of a box are contiguous.
     are_rows: bool,
 }
 
 impl Boxes {
-    /// Boxes of at most so many elements, `size` bytes each. If they are ordered, their elements are in row-major order, and no element of
-    /// another box comes between those of one.
+    /// Returns boxes of at most `most` elements of `size` bytes. If they are ordered, their elements are in row-major order,
+    /// and no element of another box comes between those of one.
     fn new(view: &StridedView<'_>, size: usize, most: usize, are_ordered: bool) -> Self {
         let one = Dim { extent: 1, stride: 0, number: 1, step: 1, at: 0, len: 1 };
         let mut new = Self { dims: [one; MOST], len: 0, are_rows: true };
@@ -358,7 +362,7 @@ impl Boxes {
         for (&extent, &stride) in
             view.shape().iter().zip(view.strides()).rev().filter(|(extent, _)| **extent > 1)
         {
-            // (A stride of 0 repeats an element, which lies nowhere near another one.)
+            // A stride of 0 repeats an element, which lies nowhere near another one.
             let gap = |stride: isize| stride.unsigned_abs().wrapping_sub(1);
             let is_denser = |dim: &&Dim| are_ordered || gap(dim.stride) <= gap(stride);
             let at = new.dims[..new.len].iter().take_while(is_denser).count();
@@ -376,7 +380,7 @@ impl Boxes {
         new
     }
 
-    /// Are they in row-major order?
+    /// Whether the elements are in row-major order.
     fn are_ordered(&self) -> bool {
         self.dims().is_sorted_by_key(|dim| dim.number)
     }
@@ -385,7 +389,7 @@ impl Boxes {
         &self.dims[..self.len]
     }
 
-    /// On to the next box. False if there is none.
+    /// Goes on to the next box. Returns false if there is none.
     fn next(&mut self) -> bool {
         for dim in &mut self.dims[..self.len] {
             let is_there = dim.extent - dim.at > dim.step;
@@ -398,12 +402,12 @@ impl Boxes {
         false
     }
 
-    /// How many elements it has.
+    /// Returns how many elements the box has.
     fn elements(&self) -> usize {
         self.dims().iter().map(|dim| dim.len).product()
     }
 
-    /// The number of an element of the box among those of the view, in row-major order.
+    /// Returns the number of an element of the box among those of the view, in row-major order.
     fn number(&self, mut element: usize) -> usize {
         let mut number = 0;
         for dim in self.dims() {
@@ -413,7 +417,7 @@ impl Boxes {
         number
     }
 
-    /// From the first element of the view to that of the box, in bytes. (It does not wrap, because the elements are in a buffer.)
+    /// Returns the bytes from the first element of the view to that of the box. They do not wrap, because the elements are in a buffer.
     fn way(&self) -> isize {
         let ways = self.dims().iter().map(|dim| dim.stride.wrapping_mul(dim.at as isize));
         ways.fold(0, isize::wrapping_add)

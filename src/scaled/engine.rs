@@ -403,8 +403,7 @@ impl Quantizing<'_> {
         rect.elements(self.grid.width()).try_for_each(|elements| self.cast(elements, dst, base, room, blocks))
     }
 
-    /// Casts elements under known scales, by way of float64, and by the reference what that leaves. `dst` begins with element
-    /// `base`.
+    /// Casts elements under known scales, by way of float64, and by the reference what that leaves. `dst` begins with element `base`.
     pub(super) fn cast(
         &self,
         elements: Range<usize>,

@@ -172,9 +172,8 @@ impl Exact {
         })
     }
 
-    /// Returns the value for an encoder, whose significand has 64 bits. Bits below are joined into the last one (rounding to
-    /// odd), which is right for any target of up to 53 bits if the denominator has 72 bits. One of 80 bits leaves 48, which are
-    /// enough for 24.
+    /// Returns the value for an encoder, whose significand has 64 bits. Bits below are joined into the last one (rounding to odd), which is
+    /// right for any target of up to 53 bits if the denominator has 72 bits. One of 80 bits leaves 48, which are enough for 24.
     pub(super) fn value(self) -> Value {
         if self.class != Class::Finite {
             return Value { class: self.class, negative: self.negative, exponent: 0, significand: 0 };

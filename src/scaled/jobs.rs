@@ -101,8 +101,7 @@ impl Quantizing<'_> {
         let wanted = if divide.is_some() || self.wide.is_some() { self.long() } else { PIECE };
         #[cfg(not(isa = "vector"))]
         let wanted = PIECE;
-        // Where scales are not contiguous, pieces write their codes side by side, and these are moved to their places at the
-        // end.
+        // Where scales are not contiguous, pieces write their codes side by side, and these are moved to their places at the end.
         let is_plain = scales.places.is_plain();
         let mut codes = collect(repeat_n(0, if is_plain { 0 } else { grid.scales }))?;
         let (mut dst, mut bytes, mut rest) = (dst, &mut scale_bytes[..], &mut codes[..]);

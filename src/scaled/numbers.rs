@@ -22,8 +22,7 @@ pub(super) type Numbers = [f32; SCALES + BLOCK];
 
 pub(super) const NO_NUMBERS: Numbers = [0.0; SCALES + BLOCK];
 
-/// A cache of what was computed for scales: direct-mapped by the index of the scale, with a number of places that is a power of
-/// two.
+/// A cache of what was computed for scales: direct-mapped by the index of the scale, with a number of places that is a power of two.
 pub(super) struct Known<T> {
     places: Vec<(usize, T)>,
 }

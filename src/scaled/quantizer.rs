@@ -75,14 +75,12 @@ impl fmt::Debug for Quantizer {
 }
 
 impl Quantizer {
-    /// Decides how to quantise `from`, a float of 16 bits or more, to `to`. By [`Profile::Onnx`](super::Profile), `from` can be
-    /// int32, too.
+    /// Decides how to quantise `from`, a float of 16 bits or more, to `to`. By [`Profile::Onnx`](super::Profile), `from` can be int32, too.
     ///
-    /// Packing, byte orders and `isa` of the options always apply, and `nan_to_finite` if `to` is a float. To floats,
-    /// lanecast's own rule also follows `rounding`, `saturation` and, up to 16 bits, `stochastic`;
-    /// [`Profile::Onnx`](super::Profile) follows `saturation`; the other profiles round and saturate as their systems do.
-    /// Integers saturate and are rounded as [`Scaling::int_rounding`] says, by profiles to nearest even: `int_rounding`,
-    /// `float_to_int` and `stochastic` of the options do not apply to them.
+    /// Packing, byte orders and `isa` of the options always apply, and `nan_to_finite` if `to` is a float. To floats, lanecast's own rule
+    /// also follows `rounding`, `saturation` and, up to 16 bits, `stochastic`; [`Profile::Onnx`](super::Profile) follows `saturation`; the
+    /// other profiles round and saturate as their systems do. Integers saturate and are rounded as [`Scaling::int_rounding`] says, by
+    /// profiles to nearest even: `int_rounding`, `float_to_int` and `stochastic` of the options do not apply to them.
     ///
     /// ```
     /// # use lanecast::scaled::{Quantizer, Scaling};
@@ -317,8 +315,7 @@ impl Quantizer {
 
     /// Casts data under scales and zero points that are found from the data and written.
     ///
-    /// Only [`Profile::CompressedTensors`](super::Profile) does this, to int4 and int8. Zero points are packed as the elements
-    /// are.
+    /// Only [`Profile::CompressedTensors`](super::Profile) does this, to int4 and int8. Zero points are packed as the elements are.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Profile, Quantizer, Scaling}};
@@ -472,8 +469,7 @@ impl Quantizer {
         self.quantize.check_found(self.scaling.profile)
     }
 
-    /// Checks whether scales, and with `zero_points` those too, can be given. It needs no buffer, as
-    /// [`Quantizer::check_found`].
+    /// Checks whether scales, and with `zero_points` those too, can be given. It needs no buffer, as [`Quantizer::check_found`].
     #[doc(hidden)]
     pub fn check_given(&self, zero_points: bool) -> Result<(), Error> {
         if matches!(self.quantize.tensor, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {

@@ -30,8 +30,7 @@ use crate::kernels::memory::Destination;
 use crate::kernels::scaled::in_kernel_environment;
 use crate::parallel::Parallel;
 
-/// Casts elements under one scaling to elements under another, in one pass and with one rounding, as when weights change their
-/// format.
+/// Casts elements under one scaling to elements under another, in one pass and with one rounding, as when weights change their format.
 ///
 /// To floats without scales, a [`Dequantizer`](crate::scaled::Dequantizer) casts them.
 ///
@@ -254,8 +253,7 @@ impl Requantizer {
         code_bytes_of(shape, &self.to, self.quantize.to, self.options.dst_packing)
     }
 
-    /// Casts elements of this shape under scales that are found from their exact values. The zero points are those of the
-    /// source.
+    /// Casts elements of this shape under scales that are found from their exact values. The zero points are those of the source.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
@@ -367,8 +365,7 @@ impl Requantizer {
         Ok((filled(dst), found))
     }
 
-    /// Checks whether zero points of the source can be given. It needs no buffer, as
-    /// [`Quantizer::check_found`](crate::scaled::Quantizer).
+    /// Checks whether zero points of the source can be given. It needs no buffer, as [`Quantizer::check_found`](crate::scaled::Quantizer).
     #[doc(hidden)]
     pub fn check_given(&self, zero_points: bool) -> Result<(), Error> {
         check_zero_points(zero_points, self.dequantize.has_zero_points())
@@ -404,8 +401,7 @@ impl Requantizer {
         })
     }
 
-    /// Whether the target has a factor of the tensor. The factor in a job does not tell, as it may be the source's: see
-    /// [`moved`].
+    /// Whether the target has a factor of the tensor. The factor in a job does not tell, as it may be the source's: see [`moved`].
     pub(super) fn has_factor(&self) -> bool {
         self.quantize.tensor != TensorScale::None
     }

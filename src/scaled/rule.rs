@@ -780,8 +780,7 @@ fn e8m0_up(d: Exact) -> u64 {
     }
 }
 
-/// Finds the code of a scale by torchao's `Floor`, `Ceil` and `Even`, on the bits of float32: subnormals count as exponent
-/// −127.
+/// Finds the code of a scale by torchao's `Floor`, `Ceil` and `Even`, on the bits of float32: subnormals count as exponent −127.
 fn torchao_scale(amax: Exact, rule: ScaleRule, to: DType) -> u64 {
     if amax.is_nan() {
         return 0xFF;

@@ -167,8 +167,7 @@ pub enum ScaleLayout {
     RowMajor = 0,
     /// R x C scales with the first dimension varying fastest, where R is the product of all dimensions but the last.
     ColumnMajor = 1,
-    /// R x C scales of one byte, padded with zero bytes to multiples of 128 and 4, in tiles of 512 bytes: the layout of the
-    /// tensor cores.
+    /// R x C scales of one byte, padded with zero bytes to multiples of 128 and 4, in tiles of 512 bytes: the layout of the tensor cores.
     #[cfg_attr(feature = "serde", serde(rename = "swizzle_32x4x4"))]
     Swizzle32x4x4 = 2,
 }

@@ -122,8 +122,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// As [`Quantizer::quantize`] and [`Caster::cast_strided`](crate::Caster::cast_strided), or there is no memory for the
-    /// buffers.
+    /// As [`Quantizer::quantize`] and [`Caster::cast_strided`](crate::Caster::cast_strided), or there is no memory for the buffers.
     pub fn quantize_strided(
         &self,
         src: &StridedView<'_>,
@@ -186,8 +185,7 @@ impl Quantizer {
 }
 
 impl Dequantizer {
-    /// Casts a view to another of the same shape, as [`Dequantizer::dequantize`] does. Views are as in
-    /// [`Quantizer::quantize_strided`].
+    /// Casts a view to another of the same shape, as [`Dequantizer::dequantize`] does. Views are as in [`Quantizer::quantize_strided`].
     ///
     /// ```
     /// use lanecast::scaled::{Dequantizer, Scaling};
@@ -222,8 +220,7 @@ impl Dequantizer {
 }
 
 impl Requantizer {
-    /// Casts a view to another of the same shape, as [`Requantizer::requantize`] does. Views are as in
-    /// [`Quantizer::quantize_strided`].
+    /// Casts a view to another of the same shape, as [`Requantizer::requantize`] does. Views are as in [`Quantizer::quantize_strided`].
     ///
     /// ```
     /// use lanecast::scaled::{Requantizer, Scaling};

@@ -1,11 +1,10 @@
 //! Quantisation by way of float64, for what has no kernel: some ten times as fast as the reference.
 //!
-//! Data are divided in float64, and the quotient is cast to the target, which rounds twice. The result is nevertheless that of
-//! one rounding. The second rounding hinges on *boundaries*: the numbers of the target and the midpoints between two of them.
-//! Let b be a boundary and d the divisor. If b·d is exact in float64, then the data x is less than, equal to or greater than
-//! b·d, and as both are float64s, they differ by a whole ulp or not at all. So the rounded quotient x/d lies on the same side
-//! of b as the exact one, and equals b only if the exact one does. Hence the condition: a divisor and a boundary have no more
-//! than 53 significant bits together.
+//! Data are divided in float64, and the quotient is cast to the target, which rounds twice. The result is nevertheless that of one
+//! rounding. The second rounding hinges on *boundaries*: the numbers of the target and the midpoints between two of them. Let b be a
+//! boundary and d the divisor. If b·d is exact in float64, then the data x is less than, equal to or greater than b·d, and as both are
+//! float64s, they differ by a whole ulp or not at all. So the rounded quotient x/d lies on the same side of b as the exact one, and
+//! equals b only if the exact one does. Hence the condition: a divisor and a boundary have no more than 53 significant bits together.
 //!
 //! Scales are found in the same way: the largest magnitude of a block is divided by the largest value of the target and the
 //! factor of the tensor, and the boundaries are those of the scale's dtype.
@@ -32,8 +31,7 @@ use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::scales::{Operation, arithmetic, between, integers, nearest, outside};
 
-/// Data of magnitudes in this range have quotients that neither overflow nor underflow, since divisors are between 2^-300 and
-/// 2^300.
+/// Data of magnitudes in this range have quotients that neither overflow nor underflow, since divisors are between 2^-300 and 2^300.
 const LEAST: u64 = (1023 - 700) << 52;
 const MOST: u64 = (1023 + 700) << 52;
 /// Data below this magnitude do not overflow when a profile rounds them to float32.
@@ -213,8 +211,7 @@ impl Wide {
         })
     }
 
-    /// Casts a tile of data under known scales. Returns a bit for each 8 elements, which is 1 if they are left to the
-    /// reference.
+    /// Casts a tile of data under known scales. Returns a bit for each 8 elements, which is 1 if they are left to the reference.
     pub(super) fn cast(
         &self,
         tile: &Tile<'_>,

@@ -126,8 +126,7 @@ impl Decided {
     }
 }
 
-/// Division of bfloat16s with exponents and mantissas apart: the head of `Mantissas` in kernels/codec/scaled/mantissas.rs says
-/// how.
+/// Division of bfloat16s with exponents and mantissas apart: the head of `Mantissas` in kernels/codec/scaled/mantissas.rs says how.
 #[derive(Clone, Copy)]
 pub(in crate::scaled) struct ByMantissas {
     pub(super) kernel: ScaledKernel,

@@ -59,16 +59,14 @@ struct Buffers {
     /// For each scale, [`WRONG`](crate::kernels::scales::WRONG) if the kernel would be wrong for it, and [`TIES`] if the kernel
     /// must check for ties.
     flags: Vec<u8>,
-    /// The numbers of the scales, repeated for each element where blocks are too short for the kernel. Allocated when first
-    /// needed.
+    /// The numbers of the scales, repeated for each element where blocks are too short for the kernel. Allocated when first needed.
     each: Option<Box<[Numbers; 3]>>,
     /// The largest magnitude of each block, and before that those of the columns of short blocks. 1 if scales are given.
     amax: Vec<u32>,
     wide: Vec<f64>,
     by: Vec<f64>,
     codes: Vec<u8>,
-    /// For division by mantissas: a table for each scale, and the exponent from which on the kernel looks up quotients by that
-    /// scale.
+    /// For division by mantissas: a table for each scale, and the exponent from which on the kernel looks up quotients by that scale.
     tables: Vec<Table128>,
     begins: Vec<u32>,
     /// With a table for each code of a scale: the place of the table of each 16 elements.
@@ -136,8 +134,7 @@ pub(super) struct Divide<'a> {
     g: f32,
     /// What the largest magnitude of a block is divided by to give its scale.
     divisor: f64,
-    /// What elements are multiplied with, if there is only one block and the profile does not derive this from the rounded
-    /// scale.
+    /// What elements are multiplied with, if there is only one block and the profile does not derive this from the rounded scale.
     inverse: Option<f32>,
     /// The tables, if there is one for each code of a scale.
     coded: Held<'a>,

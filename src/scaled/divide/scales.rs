@@ -265,8 +265,7 @@ impl Divide<'_> {
         Some(())
     }
 
-    /// Decodes the scales, computes what to divide by or multiply with, and flags each scale for which the kernel would be
-    /// wrong.
+    /// Decodes the scales, computes what to divide by or multiply with, and flags each scale for which the kernel would be wrong.
     pub(super) fn numbers(
         &self,
         codes: &[u8],

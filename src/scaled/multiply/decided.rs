@@ -278,8 +278,7 @@ pub(in crate::scaled) struct Decided {
     /// The way by float64: see [`by_f64`].
     pub(super) exact: Option<[Caster; 3]>,
     pub(super) size: usize,
-    /// Whether results are to be rounded to odd. Only the kernel does that: if it is wrong for a scale, all results are
-    /// discarded.
+    /// Whether results are to be rounded to odd. Only the kernel does that: if it is wrong for a scale, all results are discarded.
     pub(super) is_odd: bool,
 }
 

@@ -58,8 +58,7 @@ struct Buffers {
     sixteens: Vec<Table16>,
     /// Room to fill tables, allocated when first needed.
     made: Option<Box<Made>>,
-    /// The numbers of the scales, repeated for each element where blocks are too short for the kernel. Allocated when first
-    /// needed.
+    /// The numbers of the scales, repeated for each element where blocks are too short for the kernel. Allocated when first needed.
     each: Option<Box<[Numbers; 2]>>,
     /// Room for the way by float64, allocated when first needed.
     tile: Option<Tile>,
@@ -158,8 +157,7 @@ impl<'a> Multiply<'a> {
         })
     }
 
-    /// Casts elements. `dst` begins with the first of them. Returns false if the results must be discarded: see
-    /// [`Decided::is_odd`].
+    /// Casts elements. `dst` begins with the first of them. Returns false if the results must be discarded: see [`Decided::is_odd`].
     pub(super) fn run(&self, elements: Range<usize>, mut dst: Destination<'_, u8>) -> Result<bool, Error> {
         let mut is_right = true;
         let (grid, base) = (self.job.grid, elements.start);

@@ -104,8 +104,7 @@ impl Multiply<'_> {
         Coded::new(tables, right)
     }
 
-    /// Decodes `n` scales from `scale` on to float32, with the factor of the tensor, and their zero points, and flags the
-    /// scales.
+    /// Decodes `n` scales from `scale` on to float32, with the factor of the tensor, and their zero points, and flags the scales.
     fn decoded(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Option<u8> {
         self.kernel?;
         let given = &self.job.given;
