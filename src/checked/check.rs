@@ -24,8 +24,8 @@ use crate::kernels::scalar;
 use crate::kernels::scratch::Scratch;
 use crate::room::vec_with_capacity;
 
-/// How many elements are judged at a time, since complex ones have two parts. It is a multiple of 8: whole bytes of bitmaps and
-/// packed buffers.
+/// How many elements are judged at a time: half of [`MOST`], since complex ones have two parts. It is a multiple of 8, which makes
+/// whole bytes of bitmaps and packed buffers.
 const PIECE: usize = MOST / 2;
 /// Bytes of a chunk on the larger side: it stays in L1 while it is scanned and cast.
 const CHUNK: usize = 16 << 10;

@@ -195,7 +195,7 @@ impl<'a> Validity<'a> {
         let (words, rest) = bitmap.as_chunks_mut();
         let mut done = 0;
         for word in words.iter_mut() {
-            // This takes a byte behind those of the word.
+            // This needs a byte behind those of the word.
             let Some((&low, [high, ..])) = next.split_first_chunk() else { break };
             let there = u64::from_le_bytes(low) >> shift | u64::from(*high) << 57 << (7 - shift);
             *word = (u64::from_le_bytes(*word) & there).to_le_bytes();

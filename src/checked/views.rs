@@ -108,7 +108,7 @@ impl Caster {
 
     /// As [`Caster::report_strided`], but on the threads, in chunks of about as many elements and with the callback of `how`.
     ///
-    /// A chunk is a slice along one dimension. The report does not depend on these. Each thread needs memory of its own.
+    /// A chunk is a slice along one dimension. The report does not depend on threads and chunks. Each thread needs memory of its own.
     ///
     /// ```
     /// use lanecast::{parallel::Parallel, views::StridedView, CastOptions, Caster, DType};

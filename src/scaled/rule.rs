@@ -279,7 +279,7 @@ impl Quantize {
             Kind::Bool | Kind::Complex(_) => Exact::ZERO,
         };
         let max = if is_mx_int { max.mul(Exact::power_of_two(-6)) } else { max };
-        // The steps of packages saturate and round to nearest even.
+        // Profiles round to nearest even and saturate, but `Onnx` saturates as the options say.
         let mut policy = match steps {
             Steps::Own => options.policy(DType::F64, to),
             Steps::Onnx => CastOptions { rounding: Rounding::NearestEven, ..*options }.policy(DType::F64, to),
@@ -680,7 +680,7 @@ impl Quantize {
         }
         match scalar::loss(self.to, v.value(), &self.policy, self.word(index)) {
             Some(Loss::Above | Loss::Below | Loss::Inf) => true,
-            // An infinite quotient of a finite element: a division by zero.
+            // The quotient of a finite element is Inf, as in a division by zero.
             _ => v.is_inf(),
         }
     }

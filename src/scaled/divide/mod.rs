@@ -348,8 +348,8 @@ impl<'a> Divide<'a> {
     }
 
     /// Casts a region whose scales are known. Blocks flagged [`TIES`] are cast again by a loop that checks each element for
-    /// ties, blocks flagged [`WRONG`](crate::kernels::scales::WRONG) by the reference (or float64), which gets them from
-    /// `block` by the index of their scale.
+    /// ties, blocks flagged [`WRONG`](crate::kernels::scales::WRONG) by way of float64 or by the reference, to which `block`
+    /// gives them by the index of their scale.
     #[expect(clippy::too_many_arguments, reason = "a region, where it goes, and room for both")]
     fn cast(
         &self,
@@ -387,7 +387,7 @@ impl<'a> Divide<'a> {
                     self.segment(&again, division, known + group, &rows, base, dst, buffers)?;
                     continue;
                 }
-                // What is cast again goes from a byte to a byte. Rows begin at one.
+                // What is cast again begins and ends at a byte, as rows do.
                 let (start, end) = if self.decided.is_packed && grid.block() < 8 {
                     (elements.start & !7, elements.end.next_multiple_of(8).min(segment.first + segment.n))
                 } else {

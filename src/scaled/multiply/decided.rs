@@ -123,8 +123,8 @@ impl MayTie {
             return Self::Always;
         }
         if tensor.after == Factor::NONE {
-            // For each code that it tries, the search takes as long as this many elements take longer with one rounding. (On
-            // Zen 4; to float16 that takes hardly any longer.)
+            // For each code that it tries, the search takes as long as a single rounding adds to the cast of this many elements.
+            // (On Zen 4; to float16 it adds next to nothing.)
             let pays_from = match to {
                 DType::F16 => 16,
                 _ if isa.isa() == Isa::Avx512 => 4,
@@ -212,8 +212,8 @@ impl Tabling {
     }
 }
 
-/// Returns the casts that bring scales to float32 (the first one; for some profiles two more, to the dtype of the output and
-/// back), and those that round their products with the factor of the tensor.
+/// Returns the casts that bring scales to float32 (one, and for some profiles two more, to the dtype of the output and back),
+/// and those that round their products with the factor of the tensor.
 fn roundings(dequantize: &Dequantize, plain: &CastOptions) -> ([Option<Caster>; 3], [Option<Caster>; 2]) {
     let Dequantize { to, scale, product, .. } = *dequantize;
     let cast = |from, to| cast(from, to, plain);
