@@ -127,8 +127,9 @@ pub(super) fn given<'a>(
 /// Returns the destination as initialised, after a cast has filled it.
 #[allow(unsafe_code, reason = "every element was written, and so were the gaps between rows")]
 pub(super) fn filled(dst: Destination<'_, u8>) -> &mut [u8] {
-    // SAFETY: the chunks of a cast cover all of its elements, and each chunk is stored by `Elements::store`, which writes the
-    // bytes of its elements and of the gap behind a row. The size was checked to be that of the elements and the gaps.
+    // SAFETY: the chunks of a cast cover all of its elements, and each chunk is written whole: by `Elements::store` or by way of
+    // float64, which also write the gap behind a row, or by the kernels, which take no destination with such gaps. The size was
+    // checked to be that of the elements and the gaps.
     unsafe { dst.assume_init() }
 }
 
