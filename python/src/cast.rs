@@ -99,9 +99,10 @@ pub(crate) fn astype<'py>(
     };
     if level != Casting::SameValue && !of_ours(from).can_cast(of_ours(to), level) {
         return Err(PyTypeError::new_err(format!(
-            "a cast of {} to {} is refused by casting='{}'; it needs casting={}",
+            "a cast of {} to {}{} is refused by casting='{}'; it needs casting={}",
             from.dtype,
             to.dtype,
+            if from.dtype == to.dtype { " in the other byte order" } else { "" },
             level.name(),
             match of_ours(from).casting_to(of_ours(to)) {
                 Casting::SameValue => "'unsafe', or 'same_value' if no value changes".to_owned(),

@@ -264,6 +264,11 @@ fn count_nulls(column: &Bound<'_, PyAny>) -> PyResult<u64> {
     // Those of pandas have nulls if their dtype is none of NumPy's.
     let Some(is_null) = column.getattr_opt(intern!(py, "isna"))? else { return Ok(0) };
     match column.getattr_opt(intern!(py, "dtype"))? {
+        // What pandas keeps by pyarrow, pyarrow counts.
+        Some(dtype) if dtype.hasattr(intern!(py, "pyarrow_dtype"))? => {
+            let array = column.getattr_opt(intern!(py, "array"))?.unwrap_or_else(|| column.clone());
+            count_nulls(&array.call_method0(intern!(py, "__arrow_array__"))?)
+        }
         Some(dtype) if dtype.cast::<PyArrayDescr>().is_err() => {
             let sum = is_null.call0()?.call_method0(intern!(py, "sum"))?;
             py.get_type::<PyInt>().call1((sum,))?.extract()
@@ -272,9 +277,18 @@ fn count_nulls(column: &Bound<'_, PyAny>) -> PyResult<u64> {
     }
 }
 
-/// The nulls among the elements of a column of arrays: of pyarrow, or of polars.
+/// Counts the nulls that `null_count` leaves out: those among the values of a dictionary or of runs, of pyarrow, and those among the
+/// elements of a column of arrays, of pyarrow or of polars.
 fn nulls_within(column: &Bound<'_, PyAny>) -> PyResult<u64> {
     let py = column.py();
+    let of = column.getattr_opt(intern!(py, "type"))?;
+    for values in [intern!(py, "index_type"), intern!(py, "run_end_type")] {
+        if of.as_ref().map_or(Ok(false), |of| of.hasattr(values))? {
+            let (numpy, is_null) = (py.import("numpy")?, column.call_method0(intern!(py, "is_null"))?);
+            let is_null = numpy.call_method1("asarray", (is_null,))?;
+            return numpy.call_method1("count_nonzero", (is_null,))?.extract();
+        }
+    }
     if let Some(of) = column.getattr_opt(intern!(py, "type"))?
         && of.getattr_opt(intern!(py, "value_type"))?.is_some()
         && column.hasattr(intern!(py, "flatten"))?

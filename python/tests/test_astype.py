@@ -277,6 +277,7 @@ def test_dtypes_of_torch():
         (lambda: lanecast.astype([1], "int8", casting="never"), ValueError, "never"),
         (lambda: lanecast.astype([1.5], "int8", casting="safe"), TypeError,
          "refused by casting='safe'; it needs casting='unsafe', or 'same_value' if no value changes"),
+        (lambda: lanecast.astype(np.zeros(1, ">f4"), "<f4", casting="no"), TypeError, "float32 to float32 in the other byte order is refused"),
         (lambda: lanecast.astype([1], "int8", threads=0), ValueError, "threads is 0; it must be a positive integer"),
         (lambda: lanecast.astype([1], "int8", threads="two"), ValueError, "threads is 'two'"),
         (lambda: lanecast.astype([1], "int8", satturate=True), TypeError, "did you mean 'saturate'"),

@@ -1,7 +1,10 @@
 """Checked casts, masks, promotion, facts, texts, packed arrays, DLPack, the command line, and hostile arguments."""
 
+import contextlib
+import copy
 import ctypes
 import gc
+import io
 import os
 import pickle
 import subprocess
@@ -293,6 +296,65 @@ def test_columns_and_tables_with_nulls():
         lanecast.astype(pa.array([[1, 2], [3]]), "int8")
     empty = pa.chunked_array([pa.array([1.0, 2.0])[1:1], pa.array([3.0])])
     assert lanecast.masked(empty, "int8")[0].tolist() == [3]
+
+
+def test_nulls_that_arrow_does_not_count():
+    pa = pytest.importorskip("pyarrow")
+    # Those among the values of a dictionary or of runs: null_count is 0.
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array([5, None]))
+    runs = pa.RunEndEncodedArray.from_arrays([1, 2], pa.array([5, None]))
+    columns = [coded, pa.chunked_array([coded]), runs, pa.chunked_array([runs])]
+    with contextlib.suppress(ImportError):
+        import pandas as pd
+
+        columns += [pd.arrays.ArrowExtensionArray(pa.chunked_array([coded]))]
+        columns += [pd.Series(columns[-1])]
+    for x in columns:
+        for call in (lanecast.astype, lanecast.report, lanecast.try_astype):
+            with pytest.raises(ValueError, match=r"x has 1 null; lanecast.masked\(x, dtype\)"):
+                call(x, "float16")
+    with pytest.raises(ValueError, match="x has 1 null; lanecast.masked of each column"):
+        lanecast.astype(pa.table({"a": coded}), "int8")
+    assert lanecast.masked(coded, "int8")[1].tolist() == [True, False]
+    whole = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int8()), pa.array([5, 7]))
+    assert lanecast.astype(whole, "int8").tolist() == [5, 7, 5]
+    # NumPy's way to dictionaries in chunks has the last text for a null.
+    texts = pa.array(["5", None, "7"]).dictionary_encode()
+    for x in (texts, pa.chunked_array([texts]), pa.table({"a": texts})):
+        with pytest.raises(TypeError, match="element 1, None, is of type NoneType"):
+            lanecast.parse(x, "int8")
+    texts = pa.chunked_array([pa.array(["5", "7"]).dictionary_encode()])
+    assert lanecast.parse(texts, "int8").tolist() == [5, 7]
+    assert lanecast.parse(pa.table({"a": texts, "b": texts}), "int8").tolist() == [[5, 5], [7, 7]]
+
+
+def test_masked_takes_what_pyarrow_does_not_read():
+    pytest.importorskip("pyarrow")
+    pd = pytest.importorskip("pandas")
+    array, valid = lanecast.masked(pd.arrays.SparseArray([1, 0, 300]), "uint8")
+    assert (array.tolist(), valid.tolist()) == ([1, 0, 0], [True, True, False])
+
+
+def test_packed_arrays_are_copied_and_pickled():
+    packed = lanecast.PackedArray(b"\x12\x34", "int4", (2, 2), high_first=True)
+    for again in [copy.copy(packed), copy.deepcopy(packed), *(pickle.loads(pickle.dumps(packed, i)) for i in range(6))]:
+        assert (again.dtype, again.shape, again.high_first) == ("int4", (2, 2), True)
+        assert again.unpack().tolist() == packed.unpack().tolist()
+    with pytest.raises(TypeError, match="data is of type list; it must be bytes"):
+        lanecast.PackedArray([1, 2], "int4")
+
+
+def test_what_numpy_reads_of_files_with_dtypes_of_ml_dtypes():
+    for dtype, advice in ((ml_dtypes.bfloat16, r"x.view\('bfloat16'\)"), (ml_dtypes.int4, "say which dtype it is of")):
+        file = io.BytesIO()
+        np.save(file, np.arange(3).astype(dtype))
+        file.seek(0)
+        x = np.load(file)
+        with pytest.raises(TypeError, match=advice):
+            lanecast.astype(x, "float32")
+        assert lanecast.astype(x.view(np.dtype(dtype).name), "float32").tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match=r"each field is an array of its own: x\['name'\]"):
+        lanecast.astype(np.zeros(2, "i1,f4"), "float32")
 
 
 def test_lists_of_large_integers_are_exact():

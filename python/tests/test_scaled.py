@@ -314,6 +314,7 @@ def test_progress_begins_anew_and_ends_at_all(threads):
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(tensor_scale=-1.0)), ValueError, "finite and positive"),
         (lambda x: lanecast.quantize(x, "float4_e2m1fn", lanecast.Scaling.nvfp4(tensor_scale=1e-60)), ValueError,
          "tensor_scale is 1e-60; it is a float32, which has no such number"),
+        (lambda x: lanecast.quantize(x, "int4", "per_tensor", high_first=True), TypeError, "needs packed=True"),
         (lambda x: lanecast.Scaling.per_axis(True), TypeError, "axis is True; it must be an integer"),
         (lambda x: lanecast.Scaling.blocks(True), TypeError, "lengths is True; it must be an integer"),
         (lambda x: lanecast.quantize(x, "int8", "mx", satturate=1), TypeError, "did you mean 'saturate'"),

@@ -290,6 +290,16 @@ def test_fill_values(name, given, code, written):
     assert zdtype.to_json_scalar(value, zarr_format=3) == written
 
 
+def test_fill_values_of_new_arrays():
+    for given, code in (("NaN", 0x7FC0), ("-Infinity", 0xFF80), ("0x7fc1", 0x7FC1), (1.5, 0x3FC0)):
+        array = zarr.create_array({}, shape=1, dtype="bfloat16", fill_value=given)
+        assert int(array[:].view("u2")[0]) == code
+    with pytest.raises((TypeError, ValueError), match="becomes no"):
+        zarr.create_array({}, shape=1, dtype="int4", fill_value="NaN")
+    # No 0: the smallest number.
+    assert zarr.create_array({}, shape=1, dtype="float8_e8m0fnu")[:].view("u1").tolist() == [0]
+
+
 @pytest.mark.parametrize(
     ("name", "given"),
     [("int4", 8), ("int4", 0.5), ("uint2", True), ("uint2", "NaN"), ("float4_e2m1fn", "NaN"), ("float8_e4m3fnuz", "Infinity"), ("bfloat16", "0x7f")],

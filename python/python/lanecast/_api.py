@@ -267,7 +267,11 @@ def _from_arrow(x: Any) -> tuple[Any, Array | None]:
         array = x
     else:
         is_stream = hasattr(x, "__arrow_c_stream__") and not hasattr(x, "__arrow_c_array__")
-        array = pa.chunked_array(x) if is_stream else pa.array(x)
+        try:
+            array = pa.chunked_array(x) if is_stream else pa.array(x)
+        except pa.ArrowException:
+            # (What pyarrow does not read: NumPy may, or astype says what it is.)
+            return x, None
     if isinstance(array, pa.ChunkedArray):
         # (Empty chunks that came by a stream may have no buffers.)
         array = pa.chunked_array([chunk for chunk in array.chunks if len(chunk)], type=array.type)
@@ -355,7 +359,7 @@ def result_type(*xs: Any, rules: str = "numpy") -> np.dtype[Any]:
 
 def can_cast(a: Any, b: Any, casting: str = "safe") -> bool:
     """May a be cast to b at this level: "no", "equiv", "safe", "same_kind", "same_value" or "unsafe"? Safe is what keeps
-    every value, or what NumPy calls safe for its own dtypes.
+    every value and the sign of 0, or what NumPy calls safe for its own dtypes.
 
     >>> import lanecast
     >>> lanecast.can_cast("float8_e5m2", "float16"), lanecast.can_cast("float8_e4m3", "float8_e4m3fn")
@@ -475,6 +479,10 @@ def parse(texts: Any, dtype: Any, **options: Any) -> Array:
     """Read texts as numbers, each rounded once from its decimal digits: a list, or an array of str or StringDType.
     Integers that do not fit are errors. (Of floats, options say what becomes of them, as in astype.)
 
+    A number is an optional sign and decimal digits with an optional point (5. and .5, too) and an optional exponent; or inf,
+    infinity or nan in any case. To bool, true and false are read, too. ASCII whitespace around it is skipped. There are no
+    hexadecimal numbers and no separators. Errors count elements in C order.
+
     >>> import lanecast
     >>> lanecast.parse(["0.1", "-1e9", "nan"], "float16")
     array([ 0.1, -inf,  nan], dtype=float16)
@@ -484,7 +492,7 @@ def parse(texts: Any, dtype: Any, **options: Any) -> Array:
     """
     if isinstance(texts, (str, bytes)):
         raise TypeError(f"texts is one {type(texts).__name__}; parse needs a list or an array of str")
-    array = texts if isinstance(texts, np.ndarray) else np.asarray(texts, dtype=object)
+    array = texts if isinstance(texts, np.ndarray) else _objects(texts)
     if array.dtype.kind not in "UOT":
         raise TypeError(f"texts has dtype {array.dtype}; parse needs str, StringDType or a list of str")
     flat = array.reshape(-1).tolist()
@@ -492,6 +500,15 @@ def parse(texts: Any, dtype: Any, **options: Any) -> Array:
         if not isinstance(text, str):
             raise TypeError(f"element {i}, {text!r}, is of type {type(text).__name__}; parse needs str")
     return _lanecast.parse(flat, np.empty(array.shape, np.uint8), dtype, options)
+
+
+def _objects(texts: Any) -> Array:
+    """An array of the elements of a list, or of what libraries of tables have."""
+    if hasattr(texts, "itercolumns"):
+        return np.stack([_objects(column) for column in texts.itercolumns()], axis=-1)
+    # (NumPy's way to dictionaries in chunks, by pyarrow, has other texts for nulls.)
+    array = np.asarray(texts.to_pylist() if hasattr(texts, "to_pylist") else texts, dtype=object)
+    return array
 
 
 def format(x: Any, *, scientific: bool = False) -> Array:
@@ -541,7 +558,12 @@ class PackedArray:
         _flag("high_first", high_first)
         self.dtype: str = facts["name"]
         self.high_first = bool(high_first)
-        buffer = np.asarray(data if hasattr(data, "__array__") else memoryview(data))
+        try:
+            buffer = np.asarray(data if hasattr(data, "__array__") else memoryview(data))
+        except TypeError:
+            raise TypeError(
+                f"data is of type {type(data).__name__}; it must be bytes, or an array of uint8 (lanecast.pack packs elements)"
+            ) from None
         if buffer.dtype.char in "cSb":
             # (Bytes by other names: an array of them keeps its shape.)
             buffer = buffer.view(np.uint8) if buffer.dtype.itemsize == 1 else np.frombuffer(data, np.uint8)
@@ -570,6 +592,9 @@ class PackedArray:
     def nbytes(self) -> int:
         """How many bytes the elements take."""
         return self.data.nbytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.data, self.dtype, self.shape, self.high_first)
 
     def __repr__(self) -> str:
         order = ", high bits first" if self.high_first else ""

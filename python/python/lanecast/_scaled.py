@@ -206,6 +206,11 @@ def _made(
     return Quantized(shown(codes, shape), scales, known, zero_points)
 
 
+def _no_order(packed: bool, high_first: bool) -> None:
+    if high_first and not packed:
+        raise TypeError("high_first=True is the order of packed elements, and needs packed=True")
+
+
 def _no_options_of_integers(options: dict[str, Any]) -> None:
     if "int_rounding" in options:
         raise TypeError("int_rounding is the scaling's here, as in Scaling.per_tensor(int_rounding='up')")
@@ -254,6 +259,7 @@ def quantize(
     scaling = _scaling(scaling)
     for name, flag in (("affine", affine), ("packed", packed), ("high_first", high_first)):
         _flag(name, flag)
+    _no_order(packed, high_first)
     if scales is None and zero_points is not None:
         raise TypeError("zero_points are given and scales are not; both are needed, or affine=True to find both")
     if scales is not None and affine:
@@ -319,6 +325,7 @@ def requantize(
     to = _scaling(to_scaling)
     for name, flag in (("packed", packed), ("high_first", high_first)):
         _flag(name, flag)
+    _no_order(packed, high_first)
     _no_options_of_integers(options)
     made = _lanecast.requantize(
         codes, scales, _scaling(scaling), dtype, to, zero_points, high_first if packed else None, threads, progress, options

@@ -63,6 +63,8 @@ class _Named(ZDType[Any, Any], HasItemSize):  # type: ignore[misc, unused-ignore
         return isinstance(data, (int, float, np.generic))
 
     def cast_scalar(self, data: Any) -> Any:
+        if isinstance(data, str):
+            return self.from_json_scalar(data, zarr_format=3)
         if not self._check_scalar(data):
             raise TypeError(f"{data!r} is no number, and becomes no {self.name}")
         if isinstance(data, self.to_native_dtype().type):
