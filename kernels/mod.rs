@@ -1,34 +1,35 @@
-//! How a cast runs. No other directory names an instruction set's intrinsics; `unsafe` elsewhere calls what is here, or the
-//! operating system.
+//! How a cast runs. This is the only directory that names intrinsics of an instruction set; `unsafe` elsewhere calls what is here,
+//! or the operating system.
 //!
 //! It is a module tree of the package (`src/lib.rs` mounts it), not a crate. `src/` decides what to run, under which options and on
-//! how many bytes, and has checked all of it before anything here is called.
+//! how many bytes, and has checked all of that before it calls anything here.
 //!
-//! * `scalar.rs` is the reference: one element at a time, integer arithmetic only. It is the specification in code, and every test
-//!   of it is run on each vector kernel, too.
-//! * `drive.rs` runs it, tile by tile, and plain copies; `layout.rs` moves its codes between memory and tiles.
-//! * `simd.rs` declares the operations on registers, and `avx2.rs`, `avx512.rs`, `neon.rs` and `simd128.rs` implement them. Only those
-//!   four name vector intrinsics. A value of one of their types (a *token*) is the proof that the CPU has the features.
-//! * `codec/` turns registers into registers, once for all instruction sets, in safe code. `codec/width.rs` loads and stores
-//!   blocks of them; packed elements are packed and unpacked there.
-//! * `vector.rs` has the loop of every kernel. `stream.rs` stores results past the caches. `stage.rs` runs several codecs one after the
-//!   other, a tile at a time. `environment.rs` sets the floating-point control register, or keeps a rounding mode where there is no
-//!   such register. `stochastic.rs` rounds stochastically, between two casts that round nothing. `sizes.rs` counts bytes and parts.
-//! * `strided.rs` casts strided views a tile at a time; `panel.rs` transposes that are larger than the caches; `moves.rs` copies
-//!   elements to tiles and back.
-//! * `scaled.rs` casts elements under scales, and `scale.rs` is how kernels are given those; `magnitudes.rs` finds the largest
+//! * `scalar.rs` is the reference: one element at a time, integer arithmetic only. It is the specification in code; every test of
+//!   it runs on each vector kernel, too.
+//! * `drive.rs` runs the reference, tile by tile, and plain copies; `layout.rs` moves codes between memory and those tiles.
+//! * `simd.rs` declares the operations on registers, and `avx2.rs`, `avx512.rs`, `neon.rs` and `simd128.rs` implement them. Only
+//!   those four name vector intrinsics. A value of one of their types (a *token*) is the proof that the CPU has the features.
+//! * `codec/` turns registers into registers, once for all instruction sets, in safe code. `codec/width.rs` loads and stores blocks
+//!   of registers, and packs and unpacks packed elements.
+//! * `vector.rs` has the loop of every kernel. `stream.rs` stores results past the caches. `stage.rs` runs several codecs one after
+//!   the other, a tile at a time. `environment.rs` sets the floating-point control register, or keeps a rounding mode where there
+//!   is no such register. `stochastic.rs` rounds stochastically, between two casts that round nothing. `sizes.rs` counts bytes and
+//!   parts.
+//! * `strided.rs` casts strided views a tile at a time; `panel.rs` makes transposes that are larger than the caches; `moves.rs`
+//!   copies elements to tiles and back.
+//! * `scaled.rs` casts elements under scales, and `scale.rs` describes these scales to kernels; `magnitudes.rs` finds the largest
 //!   magnitudes of groups, and `scales.rs` computes scales.
 //! * `check/` scans the codes of a source for what a cast would lose.
-//! * `backend.rs` lists the instruction sets. `plan.rs` is the plan of a cast, that is, which kernels an instruction set runs for it;
-//!   `plans.rs` makes plans and keeps them, and `codec/ways.rs` chooses the codecs.
+//! * `backend.rs` lists the instruction sets. `plan.rs` is the plan of a cast, that is, which kernels an instruction set runs for
+//!   it; `plans.rs` makes plans and keeps them, and `codec/ways.rs` chooses the codecs.
 //! * `detect.rs` reads what safe code cannot ask the CPU.
 //! * `memory.rs` is the border to safe code: destinations that may be uninitialised. `present.rs` is the proof that the CPU has an
-//!   instruction set. `run.rs` copies bytes, `once.rs` keeps what is made once per process, and `scratch.rs` allocates what the stack
-//!   may be too small for.
+//!   instruction set. `run.rs` copies bytes, `once.rs` keeps what is made once per process, and `scratch.rs` allocates what may be
+//!   too large for the stack.
 //!
-//! Rules: every `unsafe` block has a `// SAFETY:` that proves it; everything between the entry of a kernel and its intrinsics is
-//! `#[inline(always)]`, and what a kernel uses of iterators and closures is inlined, too: `ci/hygiene` reports every call; a number of a
-//! format that a kernel depends on comes from its constants.
+//! Rules: every `unsafe` block has a `// SAFETY:` that proves it. Everything between the entry of a kernel and its intrinsics is
+//! `#[inline(always)]`, and what a kernel uses of iterators and closures is inlined, too: `ci/hygiene` reports every call. Numbers
+//! of a format that a kernel depends on come from the constants of the format.
 
 #[cfg(isa = "avx2")]
 pub(crate) mod avx2;

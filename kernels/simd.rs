@@ -1,10 +1,10 @@
 //! The operations on registers that an instruction set offers to the codecs, each with its contract.
 //!
-//! A block is as many elements as a register has bytes, so `n` elements of `w` bytes are `w` registers,
-//! in the order of memory. Every operation keeps that order. A lane is as wide as the name says.
+//! A block has as many elements as a register has bytes, so a block of elements of `w` bytes is `w` registers, in the order of
+//! memory. Every operation keeps that order. Lanes are as wide as the name of the operation says.
 //!
-//! Operations on floats round as the control register says, which [`super::environment`] has set before any
-//! kernel runs: that is how the rounding modes reach them. Where instructions carry their rounding, they do without.
+//! Operations on floats round as the control register says: this is how the rounding modes reach them. [`super::environment`]
+//! sets it before a kernel runs. Where instructions carry their rounding, the register need not be set.
 
 #![allow(
     clippy::needless_range_loop,
@@ -19,8 +19,8 @@ use super::present::Present;
 use super::sizes::bytes;
 use crate::formats::isa::Isa;
 
-/// Does this CPU have a feature? Without the standard library, which knows how to ask: does every CPU of the target have it? (On
-/// WebAssembly there is nothing to ask.)
+/// Whether this CPU has a feature. Without the standard library, which can detect features: whether every CPU of the target has
+/// it. (On WebAssembly there is nothing to detect.)
 macro_rules! has {
     ($detected:ident, $feature:tt) => {{
         #[cfg(all(feature = "std", not(target_family = "wasm")))]
@@ -32,7 +32,7 @@ macro_rules! has {
 }
 pub(super) use has;
 
-/// Instructions that some CPUs with an instruction set have and others do not. They are kept in a kernel's setup.
+/// Instructions that only some of the CPUs with an instruction set have. They are kept in a kernel's setup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extras {
     /// An instruction that rounds to bfloat16, as [`Halves::f32_to_bf16`].
@@ -42,11 +42,11 @@ pub(crate) struct Extras {
     pub(crate) fp16: Option<Fp16>,
 }
 
-/// The proof that this CPU has the instructions to bfloat16, AVX512_BF16 or FEAT_BF16.
+/// The proof that this CPU has the instructions that convert to bfloat16: AVX512_BF16 or FEAT_BF16.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bf16(());
 
-/// The proof that it has FEAT_FP16.
+/// The proof that this CPU has FEAT_FP16.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fp16(());
 
@@ -68,54 +68,54 @@ impl Extras {
 
 /// Whether an operation touches the floating-point environment: [`Quiet`] or [`Floating`].
 pub(crate) trait Effect {
-    /// May the result depend on the control register, or may a flag be raised?
+    /// Whether the result may depend on the control register, or a flag may be raised.
     const FLOATS: bool;
 }
 
-/// It does not touch the environment.
+/// Operations that do not touch the environment.
 pub(crate) struct Quiet;
 
 impl Effect for Quiet {
     const FLOATS: bool = false;
 }
 
-/// It is an operation on floats, which does.
+/// Operations on floats, which touch the environment.
 pub(crate) struct Floating;
 
 impl Effect for Floating {
     const FLOATS: bool = true;
 }
 
-/// Counts how many lanes of masks are true: the sum of the lanes of a register and a number, of which an instruction set uses one.
+/// A count of the true lanes of masks: the sum of the lanes of a register, plus a number. An instruction set uses one of the two.
 #[derive(Clone, Copy)]
 pub(crate) struct Tally<V> {
     pub(crate) lanes: V,
     pub(crate) others: usize,
 }
 
-/// A register, and its bits. A value of a type with this trait is the proof that the CPU has the features of an instruction set,
-/// so operations are safe, but for those that touch memory.
+/// A register, and operations on its bits. A value of a type with this trait is the proof that the CPU has the features of an
+/// instruction set, so operations are safe, except for those that touch memory.
 ///
 /// # Safety
-/// Of what touches memory: its pointers are good for as many registers, or bytes, as it says. Any alignment will do.
+/// For operations that touch memory: the pointers are valid for as many registers, or bytes, as the operation says. Any alignment will do.
 pub(crate) trait Registers: Copy + Send + Sync + 'static {
-    /// A register of any lanes.
+    /// A register, of lanes of any width.
     type V: Copy;
     /// Bytes in a register, elements in a block.
     const BYTES: usize;
     unsafe fn load(self, p: *const u8) -> Self::V;
     unsafe fn store(self, p: *mut u8, v: Self::V);
-    /// Copies `bytes` bytes, no more than `registers` have, to a buffer of so many registers; the rest becomes 0.
+    /// Copies `bytes` bytes to a buffer of `registers` registers, which has room for them; the rest of the buffer becomes 0.
     unsafe fn copy_in(self, p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
-    /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes any others.
+    /// Copies the first `bytes` bytes of a buffer of whole registers to `p`, and neither reads nor writes any others.
     unsafe fn copy_out(self, buffer: *const u8, bytes: usize, p: *mut u8);
-    /// Loads the first `bytes` bytes of a register; the others are 0. All of it, if `bytes` is more. `MOST` is an upper bound of `bytes`, which
-    /// limits the width of accesses: bytes that were just stored by accesses of the same width are loaded faster.
+    /// Loads the first `bytes` bytes of a register and sets the others to 0; loads a whole register if `bytes` is that many or more. `MOST`
+    /// is an upper bound of `bytes`, and limits the width of accesses: bytes just stored by accesses of the same width are loaded faster.
     #[inline(always)]
     unsafe fn load_few<const MOST: usize>(self, p: *const u8, bytes: usize) -> Self::V {
         let mut room = MaybeUninit::<Self::V>::uninit();
         let room = room.as_mut_ptr().cast::<u8>();
-        // SAFETY: the caller's promise, and a room of one register.
+        // SAFETY: the caller's promise; `room` has the size of one register.
         unsafe {
             if bytes >= Self::BYTES {
                 return self.load(p);
@@ -124,38 +124,38 @@ pub(crate) trait Registers: Copy + Send + Sync + 'static {
             self.load(room)
         }
     }
-    /// Stores the first `bytes` bytes of a register: the inverse of [`Registers::load_few`].
+    /// Stores the first `bytes` bytes of a register, or all of it: the inverse of [`Registers::load_few`].
     #[inline(always)]
     unsafe fn store_few<const MOST: usize>(self, p: *mut u8, v: Self::V, bytes: usize) {
         let mut room = MaybeUninit::<Self::V>::uninit();
         let room = room.as_mut_ptr().cast::<u8>();
-        // SAFETY: the caller's promise, and a room of one register.
+        // SAFETY: the caller's promise; `room` has the size of one register.
         unsafe {
             self.store(room, v);
             self.copy_out(room, bytes.min(Self::BYTES), p);
         }
     }
-    /// Takes the first register from some bytes. None if they are fewer.
+    /// Loads a register from the beginning of a slice and advances the slice. None if it is shorter.
     #[inline(always)]
     fn load_next(self, from: &mut &[u8]) -> Option<Self::V> {
         let (first, rest) = from.split_at_checked(Self::BYTES)?;
         *from = rest;
-        // SAFETY: so many bytes are borrowed.
+        // SAFETY: `first` borrows as many bytes as a register has.
         Some(unsafe { self.load(first.as_ptr()) })
     }
-    /// Stores a register to the first of some bytes, and takes those. Does nothing if they are fewer.
+    /// Stores a register to the beginning of a destination and advances the destination. Does nothing if it is shorter.
     #[inline(always)]
     fn store_next(self, to: &mut Destination<'_, u8>, v: Self::V) {
         if let Some(first) = to.take_all(Self::BYTES) {
-            // SAFETY: so many bytes are borrowed, for this alone.
+            // SAFETY: `first` borrows as many bytes as a register has, exclusively.
             unsafe { self.store(first.as_mut_ptr(), v) };
         }
     }
-    /// Fills a buffer of whole registers with some bytes, and zeros behind them.
+    /// Fills a buffer of whole registers with some bytes, followed by zeros.
     #[inline(always)]
     fn fill(self, room: &mut [u8], with: &[u8]) {
         let registers = room.len() / Self::BYTES;
-        // SAFETY: the bytes are borrowed, no more of them than the registers have; so is the room, for this alone.
+        // SAFETY: the bytes are borrowed, and no more are copied than the registers have; the room is borrowed exclusively.
         unsafe {
             let bytes = with.len().min(registers * Self::BYTES);
             self.copy_in(with.as_ptr(), bytes, room.as_mut_ptr(), registers);
@@ -170,81 +170,82 @@ pub(crate) trait Registers: Copy + Send + Sync + 'static {
     fn xor(self, a: Self::V, b: Self::V) -> Self::V;
     /// `!a & b`
     fn and_not(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The bits of `from` where `mask` is 1, and elsewhere those of `v`, which is 0 there.
+    /// The bits of `from` where `mask` is 1, and those of `v` elsewhere. `v` must be 0 where `mask` is 1.
     #[inline(always)]
     fn put(self, mask: Self::V, from: Self::V, v: Self::V) -> Self::V {
         self.or(v, self.and(from, mask))
     }
 }
 
-/// How bytes move through the caches. As to safety, see [`Registers`].
+/// How bytes move through the caches. For safety, see [`Registers`].
 pub(crate) trait Memory: Registers {
-    /// Bytes of a stored row of a view from which on it is streamed if the whole view is. For shorter rows, the partial lines at both ends
-    /// cost more than streaming saves. (Measured with AVX2 alone; a long row, until it is measured elsewhere.)
+    /// The number of bytes of a stored row of a view from which on the row is streamed, if the whole view is. For shorter rows, the partial
+    /// lines at both ends cost more than streaming saves. (Measured with AVX2 alone; elsewhere, a long row until that is measured.)
     const ROW_STREAMS_FROM: usize = 16 << 10;
     /// Copies `bytes` bytes, and reads and writes no others. Source and destination do not overlap.
     unsafe fn copy(self, from: *const u8, to: *mut u8, bytes: usize);
-    /// Prefetches a line to L1. Any address will do.
+    /// Prefetches a line to L1. The address need not be valid.
     fn prefetch(self, p: *const u8);
-    /// Prefetches a line to L2: for lines that are a power of two apart, of which L1 has room for few.
+    /// Prefetches a line to L2: for lines that are a power of two apart, of which L1 can hold only few.
     fn prefetch_far(self, p: *const u8);
     /// Stores past the caches. `p` is aligned to the register.
     unsafe fn stream(self, p: *mut u8, v: Self::V);
     /// Orders streamed stores before later ones.
     fn fence(self);
-    /// Loads as many pieces of 16 bytes as a register has, from places `apart` bytes apart.
+    /// Loads as many pieces of 16 bytes as fill a register, each `apart` bytes after the one before.
     unsafe fn load_pieces(self, p: *const u8, apart: isize) -> Self::V;
 }
 
-/// Packed elements of 1, 2, 4 and 6 bits. As to safety, see [`Registers`].
+/// Packed elements of 1, 2, 4 and 6 bits. For safety, see [`Registers`].
 pub(crate) trait Packs: Registers {
-    /// A block of packed elements of 1, 2, 4 or 6 bits, the first at the low or at the high end of a byte, to
-    /// one per byte. The bits above them are unspecified. Reads no bytes but those of the elements.
+    /// Unpacks a block of packed elements of 1, 2, 4 or 6 bits to one per byte. The first of a byte is at its low end, or with
+    /// `high`, at its high end. The bits above an unpacked element are unspecified. Reads no bytes but those of the elements.
     unsafe fn unpack<const BITS: usize>(self, p: *const u8, high: bool) -> Self::V;
-    /// The inverse of [`Packs::unpack`]; the bits above elements must be 0. Writes no bytes but those of the elements.
+    /// Packs a block: the inverse of [`Packs::unpack`]. The bits above elements must be 0. Writes no bytes but those of the elements.
     unsafe fn pack<const BITS: usize>(self, p: *mut u8, v: Self::V, high: bool);
-    /// [`Packs::unpack`] of one to [`FEW`](super::sizes::FEW) elements; the others are 0, but for what a byte has above.
+    /// As [`Packs::unpack`], but for one to [`FEW`](super::sizes::FEW) elements. The other bytes are 0, except for what unused
+    /// bits of the last byte become.
     #[inline(always)]
     unsafe fn unpack_few<const BITS: usize>(self, p: *const u8, n: usize, high: bool) -> Self::V {
         let mut room = MaybeUninit::<Self::V>::uninit();
         let room = room.as_mut_ptr().cast::<u8>();
-        // SAFETY: the elements are so many bytes, fewer than a register has. The room is for one, which has room for a block.
+        // SAFETY: the elements are so many bytes, fewer than a register has. `room` is a register, and thus has room for a packed block.
         unsafe {
             self.copy_in(p, bytes(n, BITS), room, 1);
             self.unpack::<BITS>(room, high)
         }
     }
-    /// [`Packs::pack`] of one to [`FEW`](super::sizes::FEW) elements. Unused bits of the last byte become 0.
+    /// As [`Packs::pack`], but for one to [`FEW`](super::sizes::FEW) elements. Unused bits of the last byte become 0.
     #[inline(always)]
     unsafe fn pack_few<const BITS: usize>(self, p: *mut u8, v: Self::V, n: usize, high: bool) {
         let mut room = MaybeUninit::<Self::V>::uninit();
         let room = room.as_mut_ptr().cast::<u8>();
         let made = bytes(n, BITS);
         let unused = 8 * made - n * BITS;
-        // SAFETY: as above; the last byte is one of those that were stored.
+        // SAFETY: as in `unpack_few`; the last byte is one of those that were stored.
         unsafe {
             self.pack::<BITS>(room, v, high);
             *room.add(made - 1) &= if high { 0xFFu8 << unused } else { 0xFF >> unused };
             self.copy_packed(BITS, room, made, p);
         }
     }
-    /// Copies the first `bytes` bytes of what `pack` has stored of elements of so many bits, and neither reads nor writes more: by
-    /// loads as wide as its stores, because a wider one waits until all of them are in the cache.
+    /// Copies the first `bytes` bytes of what `pack` has stored for elements of `bits` bits, and neither reads nor writes more.
+    /// Its loads are as wide as those stores, because a wider load would wait until all of them are in the cache.
     unsafe fn copy_packed(self, bits: usize, from: *const u8, bytes: usize, p: *mut u8);
 }
 
 /// Lanes of 8 bits.
 pub(crate) trait Bytes: Registers {
     fn sub8(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `v`, but 0 in the bytes where `where_` is 0.
+    /// `v`, but 0 in the bytes in which `where_` is 0.
     fn zero_where_zero8(self, where_: Self::V, v: Self::V) -> Self::V;
-    /// `v`, but 0 in the bytes where `a` is not greater than `b`, signed.
+    /// `v`, but 0 in the bytes in which `a` is not greater than `b`, signed.
     fn where_gt8(self, a: Self::V, b: Self::V, v: Self::V) -> Self::V;
     fn min_s8(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_s8(self, a: Self::V, b: Self::V) -> Self::V;
     fn min_u8(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_u8(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The top bit of each byte, that of the first in the lowest bit.
+    /// The top bit of each byte; that of the first byte is the lowest bit.
     fn top_bits(self, a: Self::V) -> u64;
 }
 
@@ -256,9 +257,9 @@ pub(crate) trait Shorts: Bytes {
     fn max_u16(self, a: Self::V, b: Self::V) -> Self::V;
     fn shr16<const N: u32>(self, a: Self::V) -> Self::V;
     fn sub16(self, a: Self::V, b: Self::V) -> Self::V;
-    /// All ones where that is true, else zeros.
+    /// All ones in the lanes in which `a` equals `b`, and zeros in the others.
     fn eq16(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The same, signed.
+    /// All ones in the lanes in which `a` is greater than `b`, signed, and zeros in the others.
     fn gt16(self, a: Self::V, b: Self::V) -> Self::V;
 }
 
@@ -270,20 +271,20 @@ pub(crate) trait Ints: Shorts {
     fn sub32(self, a: Self::V, b: Self::V) -> Self::V;
     fn shl32<const N: u32>(self, a: Self::V) -> Self::V;
     fn shr32<const N: u32>(self, a: Self::V) -> Self::V;
-    /// Shifts all lanes by the same count, which is below 32.
+    /// Shifts all lanes to the right by the same count, which is below 32.
     fn shr32v(self, a: Self::V, counts: Self::V) -> Self::V;
     fn min_s32(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_s32(self, a: Self::V, b: Self::V) -> Self::V;
     fn min_u32(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_u32(self, a: Self::V, b: Self::V) -> Self::V;
     fn eq32(self, a: Self::V, b: Self::V) -> Self::M32;
-    /// Signed.
+    /// Whether `a` is greater than `b`, signed.
     fn gt32(self, a: Self::V, b: Self::V) -> Self::M32;
-    /// Lanes of `yes` where the mask is true.
+    /// Lanes of `yes` where the mask is true, and of `no` elsewhere.
     fn select32(self, mask: Self::M32, yes: Self::V, no: Self::V) -> Self::V;
     /// How many lanes are true.
     fn count32(self, mask: Self::M32) -> usize;
-    /// Adds true lanes to a tally: in the lanes, or where masks are bits, in the number, which is faster.
+    /// Adds the number of true lanes to a tally: lane by lane; or, where masks are bits, to its number, which is faster.
     #[inline(always)]
     fn tally32(self, mask: Self::M32, tally: Tally<Self::V>) -> Tally<Self::V> {
         let trues = self.select32(mask, self.splat32(u32::MAX), self.splat32(0));
@@ -293,7 +294,7 @@ pub(crate) trait Ints: Shorts {
 
 /// Lanes of 64 bits, and operations on lanes of any width.
 pub(crate) trait Longs: Ints {
-    /// The largest lane of 32 and of 16 bits, unsigned.
+    /// The largest lane of 32 bits, and of 16 bits, unsigned.
     fn most_u32(self, a: Self::V) -> u32;
     fn most_u16(self, a: Self::V) -> u32;
     /// One truth value for each lane of 64 bits.
@@ -301,37 +302,39 @@ pub(crate) trait Longs: Ints {
     fn add64(self, a: Self::V, b: Self::V) -> Self::V;
     fn sub64(self, a: Self::V, b: Self::V) -> Self::V;
     fn shr64<const N: u32>(self, a: Self::V) -> Self::V;
-    /// Each lane by its own count, which is less than 2^32 or whose result does not matter; 0 from 64 on.
+    /// Shifts each lane to the left by its own count; the result is 0 from 64 on. A count of 2^32 or more is allowed only where
+    /// the result does not matter.
     fn shl64v(self, a: Self::V, counts: Self::V) -> Self::V;
-    /// Joins the low 11 bits into one sticky bit above them, unless `above` is 0. (In two's complement it is the same for negative numbers.)
+    /// Replaces the low 11 bits by one sticky bit just above them, unless `above` is 0. (In two's complement, this is right for
+    /// negative numbers, too.)
     #[inline(always)]
     fn odd64(self, v: Self::V, above: Self::V) -> Self::V {
-        // What is added carries into the bit above the low ones, if any of those is set.
+        // The sum carries into the bit above the low ones if any of these is set.
         let low = self.splat64(0x7FF);
         let odd = self.and_not(low, self.or(v, self.add64(self.and(v, low), low)));
         self.select64(self.eq64(above, self.splat64(0)), v, odd)
     }
-    /// All ones where the lane is negative.
+    /// All ones in the lanes that are negative, and zeros in the others.
     fn sign64(self, a: Self::V) -> Self::V;
     fn min_s64(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_s64(self, a: Self::V, b: Self::V) -> Self::V;
     fn min_u64(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_u64(self, a: Self::V, b: Self::V) -> Self::V;
     fn eq64(self, a: Self::V, b: Self::V) -> Self::M64;
-    /// Signed.
+    /// Whether `a` is greater than `b`, signed.
     fn gt64(self, a: Self::V, b: Self::V) -> Self::M64;
     fn select64(self, mask: Self::M64, yes: Self::V, no: Self::V) -> Self::V;
     fn count64(self, mask: Self::M64) -> usize;
-    /// As [`Ints::tally32`].
+    /// As [`Ints::tally32`], for lanes of 64 bits.
     #[inline(always)]
     fn tally64(self, mask: Self::M64, tally: Tally<Self::V>) -> Tally<Self::V> {
         let trues = self.select64(mask, self.splat64(u64::MAX), self.splat64(0));
         Tally { lanes: self.sub64(tally.lanes, trues), ..tally }
     }
-    /// The bits that [`Longs::any16`], [`Longs::any32`] and [`Longs::any64`] may set in lanes of every width: the lowest of each byte, as they
-    /// make 1 of a lane; or all, where they leave the mask of a comparison.
+    /// The bits that [`Longs::any16`], [`Longs::any32`] and [`Longs::any64`] may set in a lane, for every width: the lowest of
+    /// each byte, if they set a lane to 1; or all bits, if they leave the mask of a comparison.
     const TRUE: u32 = 0x0101_0101;
-    /// Lanes that say whether `a` has any of `bits`: 0 if not, else as [`Longs::TRUE`] says.
+    /// Whether each lane of `a` has any of `bits`: 0 if not, else as [`Longs::TRUE`] says.
     #[inline(always)]
     fn any16(self, a: Self::V, bits: Self::V) -> Self::V {
         self.min_u16(self.and(a, bits), self.splat16(1))
@@ -340,7 +343,7 @@ pub(crate) trait Longs: Ints {
     fn any32(self, a: Self::V, bits: Self::V) -> Self::V {
         self.min_u32(self.and(a, bits), self.splat32(1))
     }
-    /// The same for lanes of 64 bits, in their lower halves.
+    /// As [`Longs::any32`], for lanes of 64 bits; the result is in their lower halves.
     #[inline(always)]
     fn any64(self, a: Self::V, bits: Self::V) -> Self::V {
         let v = self.and(a, bits);
@@ -348,26 +351,26 @@ pub(crate) trait Longs: Ints {
     }
 }
 
-/// Converts lanes to another width, or brings them to another order.
+/// Converts lanes to another width, or reorders them.
 pub(crate) trait Widths: Longs {
-    /// The lower and the upper half of the lanes, widened.
+    /// The lower and the upper half of the lanes, widened by zeros (`zext`) or by the sign (`sext`).
     fn zext8(self, a: Self::V) -> [Self::V; 2];
     fn sext8(self, a: Self::V) -> [Self::V; 2];
     fn zext16(self, a: Self::V) -> [Self::V; 2];
     fn sext16(self, a: Self::V) -> [Self::V; 2];
     fn zext32(self, a: Self::V) -> [Self::V; 2];
     fn sext32(self, a: Self::V) -> [Self::V; 2];
-    /// Lanes of 16 bits as the high halves of lanes of 32 bits, above zeros.
+    /// Widens lanes of 16 bits to 32, as their high halves above zeros.
     #[inline(always)]
     fn upper32(self, a: Self::V) -> [Self::V; 2] {
         let wide = self.zext16(a);
         [self.shl32::<16>(wide[0]), self.shl32::<16>(wide[1])]
     }
-    /// The low half of each lane of 16, 32 or 64 bits.
+    /// The low half of each lane of 16, 32 or 64 bits of two registers.
     fn low16(self, a: [Self::V; 2]) -> Self::V;
     fn low32(self, a: [Self::V; 2]) -> Self::V;
     fn low64(self, a: [Self::V; 2]) -> Self::V;
-    /// The high half of each lane of 16 or 32 bits.
+    /// The high half of each lane of 16 or 32 bits of two registers.
     fn high16(self, a: [Self::V; 2]) -> Self::V;
     fn high32(self, a: [Self::V; 2]) -> Self::V;
     /// The lowest byte of each lane of 32 bits.
@@ -375,7 +378,7 @@ pub(crate) trait Widths: Longs {
     fn lowest32(self, a: [Self::V; 4]) -> Self::V {
         self.low16([self.low32([a[0], a[1]]), self.low32([a[2], a[3]])])
     }
-    /// A byte for each lane of 16 or 32 bits, with the same top bit; its other bits are unspecified.
+    /// A byte for each lane of 16 or 32 bits, with the top bit of the lane; its other bits are unspecified.
     #[inline(always)]
     fn signs16(self, a: [Self::V; 2]) -> Self::V {
         self.high16(a)
@@ -384,7 +387,7 @@ pub(crate) trait Widths: Longs {
     fn signs32(self, a: [Self::V; 4]) -> Self::V {
         self.high16([self.high32([a[0], a[1]]), self.high32([a[2], a[3]])])
     }
-    /// A bit for each lane of 16, 32 or 64 bits, all of which are all ones or zeros: that of the first in the lowest.
+    /// A bit for each lane of 16, 32 or 64 bits, which must be all ones or zeros; that of the first lane is the lowest.
     #[inline(always)]
     fn bits16(self, a: [Self::V; 2]) -> u64 {
         self.top_bits(self.signs16(a))
@@ -397,8 +400,8 @@ pub(crate) trait Widths: Longs {
     fn bits64(self, [a, b, c, d, e, f, g, h]: [Self::V; 8]) -> u64 {
         self.bits32([self.low64([a, b]), self.low64([c, d]), self.low64([e, f]), self.low64([g, h])])
     }
-    /// A mask of the lanes of 8, 16 or 32 bits that equal none of the values in `of`, each of which is splat: the first lane in the lowest
-    /// bit. Where a block has fewer than 64 lanes, the bits above are unspecified.
+    /// A mask of the lanes of 8, 16 or 32 bits that equal none of the values `of`, each of which is splat to a register. The
+    /// first lane is the lowest bit. Where a block has fewer than 64 lanes, the bits above are unspecified.
     #[inline(always)]
     fn others8<const N: usize>(self, a: Self::V, of: [Self::V; N]) -> u64 {
         let mut least = self.splat8(u8::MAX);
@@ -430,18 +433,18 @@ pub(crate) trait Widths: Longs {
         }
         self.bits32(a)
     }
-    /// The lanes of 64 bits with even indices, of one register and then of the other.
+    /// The lanes of 64 bits with even indices: those of the first register, then those of the second.
     fn even64(self, a: [Self::V; 2]) -> Self::V;
     /// Interleaves the lanes of 64 bits of two whole registers.
     fn zip64(self, a: Self::V, b: Self::V) -> [Self::V; 2];
-    /// Interleaves the lanes of `WIDTH` bytes of two registers within each piece of 16 bytes, as PUNPCKL and PUNPCKH do: those of the
-    /// lower halves of pieces, and those of the upper halves.
+    /// Interleaves the lanes of `WIDTH` bytes of two registers within each piece of 16 bytes, as PUNPCKL and PUNPCKH do: first
+    /// those of the lower halves of all pieces, then those of the upper halves.
     fn zip_pieces<const WIDTH: usize>(self, a: Self::V, b: Self::V) -> [Self::V; 2];
-    /// Bytes in the order that [zips of pieces](Widths::zip_pieces) undo: if those widen each byte to `WIDTH` bytes, the results are in
-    /// the order of memory. Zips stay within pieces of 16 bytes, so each piece gets 16 / `WIDTH` consecutive bytes for each of the `WIDTH`
-    /// registers that are made.
+    /// Brings bytes to the order that [zips of pieces](Widths::zip_pieces) undo: if those widen each byte to `WIDTH` bytes, the
+    /// results are in the order of memory. Zips stay within pieces of 16 bytes, so each piece gets 16 / `WIDTH` consecutive
+    /// bytes for each of the `WIDTH` registers that are made.
     fn before_zips<const WIDTH: usize>(self, a: Self::V) -> Self::V;
-    /// The bytes of each lane reversed.
+    /// Reverses the bytes of each lane.
     fn swap16(self, a: Self::V) -> Self::V;
     fn swap32(self, a: Self::V) -> Self::V;
     fn swap64(self, a: Self::V) -> Self::V;
@@ -452,21 +455,21 @@ pub(crate) trait Tables: Widths {
     /// What a kernel holds of a [`Plane`]: registers, or, where those are too few, a pointer.
     type Plane: Copy;
     fn plane(self, plane: &'static Plane) -> Self::Plane;
-    /// The byte at each index.
+    /// Looks up the byte at each index.
     ///
-    /// The fold says how its [`halves`](Plane::halves) go together, where those are looked at.
+    /// `fold` says how the [`halves`](Plane::halves) of the plane are combined, on instruction sets that look up in these.
     fn lookup256(self, plane: Self::Plane, fold: Fold, index: Self::V) -> Self::V;
-    /// Among the first 128; the top bit of an index is ignored.
+    /// As [`Tables::lookup256`], among the first 128 bytes; the top bit of an index is ignored.
     #[inline(always)]
     fn lookup128(self, plane: Self::Plane, index: Self::V) -> Self::V {
         self.lookup256(plane, Fold::None, self.and(index, self.splat8(0x7F)))
     }
-    /// Among the first 64; the top bits of an index are ignored.
+    /// As [`Tables::lookup256`], among the first 64 bytes; the top bits of an index are ignored.
     fn lookup64(self, plane: Self::Plane, index: Self::V) -> Self::V;
-    /// Among the first 16, which the next 48 repeat; the top bits of an index are ignored.
+    /// As [`Tables::lookup256`], among the first 16 bytes, which the next 48 must repeat; the top bits of an index are ignored.
     fn lookup16(self, plane: Self::Plane, index: Self::V) -> Self::V;
-    /// The elements of 16 bits at each index, in the order that zips of pieces leave, of two planes whose fold is
-    /// [`Fold::Negated`].
+    /// Looks up elements of 16 bits in the two planes of a table whose fold is [`Fold::Negated`]. The results are in the order
+    /// that zips of pieces leave.
     #[inline(always)]
     fn negated_words(self, planes: [Self::Plane; 2], index: Self::V) -> [Self::V; 2] {
         let [low, high] = planes;
@@ -478,21 +481,22 @@ pub(crate) trait Tables: Widths {
     /// What a kernel holds of a table whose elements lie on a line.
     type Line: Copy;
     fn line(self, table: &'static WordTable) -> Self::Line;
-    /// Computes its elements, in the order that zips of pieces leave.
+    /// Computes the elements of such a table at each index. The results are in the order that zips of pieces leave.
     fn on_line(self, line: Self::Line, index: Self::V) -> [Self::V; 2];
 }
 
-/// Lanes of float32 and float64. What rounds, rounds as the control register says, unless it [carries its rounding](Simd::needs_environment).
+/// Lanes of float32 and float64. Operations that round do so as the control register says, unless the instruction set [carries
+/// its rounding](Simd::needs_environment).
 pub(crate) trait Floats: Widths {
-    /// Without its sign.
+    /// The magnitude of `x`: `x` without its sign.
     #[inline(always)]
     fn abs_f32(self, x: Self::V) -> Self::V {
         self.and_not(self.splat32(1 << 31), x)
     }
-    /// The smaller one; `x` where that is a NaN. `limit` is not a NaN.
+    /// The smaller one of the two; `x` where that is a NaN. `limit` is not a NaN.
     fn min_or_nan_f32(self, limit: Self::V, x: Self::V) -> Self::V;
     fn add_f32(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The same where neither operand is a NaN, and the sum is none.
+    /// As [`Floats::add_f32`], where neither an operand nor the sum is a NaN.
     #[inline(always)]
     fn add_numbers_f32(self, a: Self::V, b: Self::V) -> Self::V {
         self.add_f32(a, b)
@@ -501,7 +505,7 @@ pub(crate) trait Floats: Widths {
     fn div_f32(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once.
     fn mul_add_f32(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// `a * b`, rounded to odd: normal, Inf, NaN, or exact.
+    /// `a * b`, rounded to odd, where that is normal, Inf, NaN, or exact.
     #[inline(always)]
     fn odd_product_f32(self, a: Self::V, b: Self::V) -> Self::V {
         let near = self.mul_f32(a, b);
@@ -509,7 +513,7 @@ pub(crate) trait Floats: Widths {
         let cut = self.sub32(near, self.shr32::<31>(self.xor(rest, near)));
         self.where_number_f32(rest, self.or(cut, self.splat32(1)), near)
     }
-    /// `a / b` of a positive number, in the same way.
+    /// `a / b`, rounded to odd, in the same way; `b` is positive.
     #[inline(always)]
     fn odd_quotient_f32(self, a: Self::V, b: Self::V) -> Self::V {
         let near = self.div_f32(a, b);
@@ -517,41 +521,40 @@ pub(crate) trait Floats: Widths {
         let cut = self.sub32(near, self.shr32::<31>(self.xor(rest, near)));
         self.where_number_f32(rest, self.or(cut, self.splat32(1)), near)
     }
-    /// Lanes of `yes` where `x` is a number other than 0.
+    /// Lanes of `yes` where `x` is a number other than 0, and of `no` elsewhere.
     #[inline(always)]
     fn where_number_f32(self, x: Self::V, yes: Self::V, no: Self::V) -> Self::V {
         let a = self.abs_f32(x);
         let not_zero = self.select32(self.gt32(a, self.splat32(0)), yes, no);
         self.select32(self.gt32(self.splat32(0x7F80_0000), a), not_zero, no)
     }
-    /// Neither operand is a NaN.
+    /// The minimum, where neither operand is a NaN.
     fn min_f32(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_f32(self, a: Self::V, b: Self::V) -> Self::V;
     /// `x`, but 0 where it is a NaN.
     fn number_f32(self, x: Self::V) -> Self::V;
     fn trunc_f32(self, a: Self::V) -> Self::V;
     fn add_f64(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Neither operand is a NaN.
+    /// The minimum, where neither operand is a NaN.
     fn min_f64(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_f64(self, a: Self::V, b: Self::V) -> Self::V;
     /// `x`, but 0 where it is a NaN.
     fn number_f64(self, x: Self::V) -> Self::V;
     fn trunc_f64(self, a: Self::V) -> Self::V;
-    /// To an integer that stays a float.
+    /// Rounds to an integer that stays a float.
     fn round_f64(self, a: Self::V) -> Self::V;
     fn f32_to_f64(self, a: Self::V) -> [Self::V; 2];
     fn f64_to_f32(self, a: [Self::V; 2]) -> Self::V;
-    /// Two registers of f64 to one of f32, rounded to odd: with at least 15 significant bits, and no more than are
-    /// exact from 2^-135 on. Beyond the range of f32, both ways, what comes out is one that a narrower float of 16
-    /// bits or fewer rounds as it would round the f64. A NaN keeps the top 10 bits of its payload.
+    /// Converts two registers of f64 to one of f32, rounded to odd: to at least 15 significant bits, and to no more than are
+    /// exact from 2^-135 on. What lies above or below the range of f32 becomes an f32 that a narrower float of 16 bits or fewer
+    /// rounds as it would round the f64. A NaN keeps the top 10 bits of its payload.
     ///
-    /// Here with 15 bits.
-    /// * They are at least two more than float16 and bfloat16 have, in every binade: of the subnormals of
-    ///   bfloat16, down to 2^-133, the f32 has the ulp 2^-149, so 15 bits are exact from 2^-135 on, below which
-    ///   nothing but "not zero, less than half" matters.
-    /// * Above the range of f32 and below it the conversion rounds as the register says: to Inf or to the
-    ///   largest number, to 0 or to the smallest, as the encoder will.
-    /// * NaN: the bits that are cut off count as sticky, so it stays one; the 13 top payload bits stay.
+    /// This default rounds to 15 bits.
+    /// * These are at least two more than float16 and bfloat16 have, in every binade. Subnormals of bfloat16 go down to 2^-133; there,
+    ///   f32 has the ulp 2^-149, so 15 bits are exact from 2^-135 on, below which nothing but "not zero, less than half" matters.
+    /// * Above and below the range of f32, the conversion rounds as the register says: to Inf or to the largest number, to 0 or
+    ///   to the smallest, as the encoder will.
+    /// * NaN: the bits that are cut off count as sticky, so it stays a NaN; the 13 top payload bits stay.
     #[inline(always)]
     fn f64_to_odd_f32(self, a: [Self::V; 2]) -> Self::V {
         const LOW: u64 = (1 << 38) - 1;
@@ -563,9 +566,9 @@ pub(crate) trait Floats: Widths {
         }
         self.f64_to_f32(odd)
     }
-    /// To an integer that stays a float, as the control register says.
+    /// Rounds to an integer that stays a float, as the control register says.
     fn round_f32(self, x: Self::V) -> Self::V;
-    /// The smaller one; `x` where that is a NaN. `limit` is not a NaN.
+    /// The smaller one of the two; `x` where that is a NaN. `limit` is not a NaN.
     #[inline(always)]
     fn min_or_nan_f64(self, limit: Self::V, x: Self::V) -> Self::V {
         let is_nan = self.gt64(self.and(x, self.splat64(u64::MAX >> 1)), self.splat64(0x7FF0 << 48));
@@ -576,7 +579,7 @@ pub(crate) trait Floats: Widths {
 /// Lanes of float16 and bfloat16.
 pub(crate) trait Halves: Floats {
     fn f16_to_f32(self, a: Self::V) -> [Self::V; 2];
-    /// A NaN is made quiet.
+    /// Widens bfloat16. A NaN is made quiet.
     #[inline(always)]
     fn bf16_to_f32(self, a: Self::V) -> [Self::V; 2] {
         let mut wide = self.upper32(a);
@@ -588,19 +591,19 @@ pub(crate) trait Halves: Floats {
         wide
     }
     fn f32_to_f16(self, a: [Self::V; 2]) -> Self::V;
-    /// Whether conversions of float16 touch the environment; except [`Halves::f32_to_f16`], which does, because it rounds.
+    /// Whether conversions of float16 touch the environment, other than [`Halves::f32_to_f16`], which always does, because it rounds.
     type F16: Effect;
-    /// Rounded to nearest even, if the control register says that or nothing depends on it.
+    /// Rounds to nearest even, if the control register says that or the conversion does not depend on it.
     #[inline(always)]
     fn f32_to_nearest_f16(self, a: [Self::V; 2]) -> Self::V {
         self.f32_to_f16(a)
     }
-    /// Two registers of f32 to one of bfloat16, rounded to nearest even. A NaN keeps its payload and is made quiet.
+    /// Converts two registers of f32 to one of bfloat16, rounded to nearest even. A NaN keeps its payload and is made quiet.
     #[inline(always)]
     fn f32_to_bf16(self, a: [Self::V; 2], _: Extras) -> Self::V {
         self.rounded_bf16(a)
     }
-    /// The same by integers: a bias is added, and the lower half dropped.
+    /// As [`Halves::f32_to_bf16`], by integer operations: adds a bias and drops the lower half.
     #[inline(always)]
     fn rounded_bf16(self, a: [Self::V; 2]) -> Self::V {
         let mut rounded = a;
@@ -613,20 +616,20 @@ pub(crate) trait Halves: Floats {
         }
         self.high32(rounded)
     }
-    /// The same where results are not subnormal.
+    /// As [`Halves::f32_to_bf16`], where no result is subnormal.
     #[inline(always)]
     fn normal_to_bf16(self, a: [Self::V; 2], extras: Extras) -> Self::V {
         self.f32_to_bf16(a, extras)
     }
     /// Whether [`Halves::f32_to_bf16`] touches the environment.
     type ToBf16: Effect;
-    /// Floats of 16 bits as the nearest integers of as many, rounded as the control register says or cut; a NaN becomes 0. None
-    /// if there is no instruction for that.
+    /// Converts floats of 16 bits to integers of 16 bits, saturating: rounded as the control register says, or else truncated.
+    /// A NaN becomes 0. None if there is no instruction for that.
     #[inline(always)]
     fn f16_to_words(self, _: Extras, _: [Self::V; 2], _rounds: bool, _signed: bool) -> Option<[Self::V; 2]> {
         None
     }
-    /// Integers of 16 bits as floats, rounded as the control register says. None if there is no instruction for that.
+    /// Converts integers of 16 bits to floats, rounded as the control register says. None if there is no instruction for that.
     #[inline(always)]
     fn words_to_f16(self, _: Extras, _: [Self::V; 2], _signed: bool) -> Option<[Self::V; 2]> {
         None
@@ -639,7 +642,7 @@ pub(crate) trait Converts: Halves {
     fn u32_to_f32(self, a: Self::V) -> Self::V;
     fn i32_to_f64(self, a: Self::V) -> [Self::V; 2];
     fn u32_to_f64(self, a: Self::V) -> [Self::V; 2];
-    /// Two registers of 64-bit integers, rounded once.
+    /// Converts two registers of 64-bit integers, rounded once.
     #[inline(always)]
     fn i64_to_f32(self, a: [Self::V; 2]) -> Self::V {
         self.f64_to_f32([self.i64_to_odd_f64(a[0]), self.i64_to_odd_f64(a[1])])
@@ -648,7 +651,7 @@ pub(crate) trait Converts: Halves {
     fn u64_to_f32(self, a: [Self::V; 2]) -> Self::V {
         self.f64_to_f32([self.u64_to_odd_f64(a[0]), self.u64_to_odd_f64(a[1])])
     }
-    /// Rounded to odd: from 2^49 on, 53 bits are left at most, which is exact, and 38 at least.
+    /// Converts, rounded to odd: from 2^49 on, at most 53 bits are left, so the conversion is exact, and at least 38.
     #[inline(always)]
     fn i64_to_odd_f64(self, v: Self::V) -> Self::V {
         self.i64_to_f64(self.odd64(v, self.shr64::<50>(self.add64(v, self.splat64(1 << 49)))))
@@ -657,7 +660,7 @@ pub(crate) trait Converts: Halves {
     fn u64_to_odd_f64(self, v: Self::V) -> Self::V {
         self.u64_to_f64(self.odd64(v, self.shr64::<49>(v)))
     }
-    /// Two registers to one of f32, rounded to odd.
+    /// Converts two registers to one of f32, rounded to odd.
     #[inline(always)]
     fn i64_to_odd_f32(self, a: [Self::V; 2]) -> Self::V {
         self.f64_to_odd_f32([self.i64_to_odd_f64(a[0]), self.i64_to_odd_f64(a[1])])
@@ -668,10 +671,10 @@ pub(crate) trait Converts: Halves {
     }
     fn i64_to_f64(self, a: Self::V) -> Self::V;
     fn u64_to_f64(self, a: Self::V) -> Self::V;
-    /// Below −2^31 the minimum; what 2^31 or more and NaN give is unspecified.
+    /// Converts to an integer: the minimum below −2^31. For 2^31 or more and for NaN, the result is unspecified.
     fn f32_to_i32(self, a: Self::V) -> Self::V;
-    /// What to pass to these conversions so that they round as the control register says: `x`, or, where instructions carry their rounding,
-    /// `x` rounded before.
+    /// What to pass to these conversions so that they round as the control register says: `x` itself, or, where instructions
+    /// carry their rounding, `x` already rounded.
     #[inline(always)]
     fn asked_f32(self, x: Self::V) -> Self::V {
         x
@@ -680,31 +683,31 @@ pub(crate) trait Converts: Halves {
     fn asked_f64(self, x: Self::V) -> Self::V {
         x
     }
-    /// 0 ≤ x < 2^32; what others give is unspecified.
+    /// Converts 0 ≤ x < 2^32. For others, the result is unspecified.
     fn f32_to_u32(self, a: Self::V) -> Self::V;
-    /// Saturates, and gives 0 for NaN. Above `beyond`, the float before 2^31, the result is `most`.
+    /// Converts, saturating; a NaN becomes 0. Above `beyond`, the float before 2^31, the result is `most`.
     #[inline(always)]
     fn f32_to_nearest_i32(self, x: Self::V, beyond: Self::V, most: Self::V) -> Self::V {
         let x = self.number_f32(x);
         self.select32(self.gt32(x, beyond), most, self.f32_to_i32(x))
     }
-    /// The same for 2^63.
+    /// As [`Converts::f32_to_nearest_i32`]; `beyond` is the float before 2^63.
     #[inline(always)]
     fn f64_to_nearest_i64(self, x: Self::V, beyond: Self::V, most: Self::V) -> Self::V {
         let x = self.number_f64(x);
         self.select64(self.gt64(x, beyond), most, self.f64_to_i64(x))
     }
-    /// Below −2^63 the minimum; what 2^63 or more give is unspecified.
+    /// Converts to an integer: the minimum below −2^63. For 2^63 or more, the result is unspecified.
     fn f64_to_i64(self, a: Self::V) -> Self::V;
-    /// 0 ≤ x < 2^64; what others give is unspecified.
+    /// Converts 0 ≤ x < 2^64. For others, the result is unspecified.
     fn f64_to_u64(self, a: Self::V) -> Self::V;
-    /// What numbers out of range give is unspecified.
+    /// Converts to int32. For numbers out of range, the result is unspecified.
     #[inline(always)]
     fn f64_to_i32(self, a: [Self::V; 2]) -> Self::V {
         self.low64([self.f64_to_i64(a[0]), self.f64_to_i64(a[1])])
     }
-    /// Converts `whole`, which is `a` rounded. Also returns bits that are zero, but for signs, if all elements fit, or those that do not became
-    /// the minimum.
+    /// Converts `whole`, which is `a` rounded. Also returns bits that are all zero, except for signs, only if each element fits
+    /// or has become the minimum.
     #[inline(always)]
     fn f64_to_i32_or_bits(self, _a: [Self::V; 2], whole: [Self::V; 2]) -> [Self::V; 2] {
         let integers = self.f64_to_i32(whole);
@@ -715,7 +718,7 @@ pub(crate) trait Converts: Halves {
 
 /// Conversions to integers that saturate.
 pub(crate) trait Saturates: Converts {
-    /// Truncates floats to integers of the lane's width, saturating; NaN becomes 0.
+    /// Truncates floats to integers of the lane's width, saturating; a NaN becomes 0.
     #[inline(always)]
     fn cut_i32(self, x: Self::V) -> Self::V {
         let (beyond, most) = (self.splat32(0x4EFF_FFFF), self.splat32(i32::MAX as u32));
@@ -799,7 +802,7 @@ pub(crate) trait Saturates: Converts {
 pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     /// The proof that the CPU has the features.
     type Token: Token;
-    /// Its name.
+    /// The name of the instruction set.
     const ISA: Isa;
     /// How floats become floats of 8 bits or fewer: [`ByAddition`], [`ByF16`] or [`ByWords`].
     type Narrowing;
@@ -807,37 +810,37 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     type Integers;
     /// How elements are looked up in tables: [`AtOnce`] or [`ByRows`].
     type Lookups;
-    /// The same operations with dynamic rounding: as the control register says, also where instructions could carry their own.
+    /// The same operations with dynamic rounding: as the control register says, even where instructions could carry their own.
     type Dynamic: Simd;
     /// The instruction set for which loops with constant strides are compiled (the compiler turns them into shuffles): this one, or a
     /// narrower one that it includes.
     type Strided: Simd;
-    /// Up to this many elements are cast without a loop, in the kernel itself. 0 where an environment has to be set around it.
+    /// The number of elements up to which the kernel itself casts without a loop. 0 where an environment has to be set around it.
     const LOOPLESS: usize = 0;
-    /// Does [`Converts::f64_to_i64`] truncate, whatever the control register says, and give the minimum for all that an i64 does not hold,
-    /// NaN included? (The test `keeps_its_word` checks that.)
+    /// Whether [`Converts::f64_to_i64`] truncates, whatever the control register says, and gives the minimum for everything
+    /// that an i64 does not hold, NaN included. (The test `keeps_its_word` checks that.)
     const CUTS: bool = false;
-    /// Must the environment be set around a kernel whose operations depend on it or may raise flags? Not where the instructions carry their
-    /// rounding: then floats are rounded to nearest even and integers truncated, whatever the control register says, and no flag is raised.
-    /// Only [`Floats::round_f32`] and [`Floats::round_f64`] follow the control register.
+    /// Whether the environment must be set around a kernel. `depends`: its operations depend on the environment or may raise flags. Not
+    /// where instructions carry their rounding: there, floats are rounded to nearest even and integers truncated, whatever the control
+    /// register says, and no flag is raised; only [`Floats::round_f32`] and [`Floats::round_f64`] follow the control register.
     fn needs_environment(depends: bool) -> bool {
         depends
     }
-    /// Does the control register leave subnormal numbers as they are, in the environment that a kernel is given?
+    /// Whether the control register leaves subnormal numbers as they are, in the environment that a kernel is given.
     #[inline(always)]
     fn keeps_subnormals(self) -> bool {
         true
     }
-    /// From the proof.
+    /// Makes a value from the proof.
     fn with(token: Self::Token) -> Self;
     fn strided(self) -> Self::Strided;
-    /// From the proof that some instruction set is present; None if that is another one.
+    /// Makes a value from the proof that some instruction set is present; None if that is another one.
     #[inline(always)]
     fn of(present: Present) -> Option<Self> {
-        // SAFETY: the CPU has the instruction set of this name: [`Token::is_available`] has said so.
+        // SAFETY: the CPU has the instruction set of this name: `present` is the proof, for which [`Token::is_available`] was asked.
         (present.isa() == Self::ISA).then(|| unsafe { Self::assume() })
     }
-    /// Without a proof: for kernels, to which it is promised.
+    /// Makes a value without a proof: for kernels, whose callers promise the features.
     ///
     /// # Safety
     /// This CPU has the features.
@@ -848,52 +851,54 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     }
     /// Runs a task with the features enabled: what is inlined into it is compiled with them.
     fn run<T: Task<Self>>(self, task: T) -> T::Output;
-    /// A kernel as a function that is compiled with the features.
+    /// Returns a kernel as a function that is compiled with the features.
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W>;
 }
 
-/// Floats become narrow ones by an addition that shifts and rounds ([`ToNarrow`](super::codec::narrow::ToNarrow)), and those of 16 bits as
-/// bytes and nibbles ([`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles)).
+/// Floats become narrow ones by an addition that shifts and rounds ([`ToNarrow`](super::codec::narrow::ToNarrow)); those of 16
+/// bits, as bytes and nibbles ([`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles)).
 #[cfg_attr(
     all(feature = "scaled", feature = "zarr", not(any(isa = "neon", isa = "simd128"))),
     expect(dead_code, reason = "x86-64 has faster ways")
 )]
 pub(crate) struct ByAddition;
-/// By the float16 whose exponent is the code's, where that can be ([`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16)), and those of 16
-/// bits as bytes and nibbles.
+/// Floats become narrow ones by way of the float16 whose exponent is the code's, where that is possible
+/// ([`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16)); those of 16 bits, as bytes and nibbles.
 pub(crate) struct ByF16;
-/// By that float16, too, and floats of 16 bits in their lanes: [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf), and by tables.
+/// Floats become narrow ones by way of that float16, too; those of 16 bits, in their lanes
+/// ([`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf)) and by tables.
 pub(crate) struct ByWords;
 
-/// Looking up in a whole table is as fast as in a few elements of it.
+/// Looking up in a whole table is as fast as in a few of its elements.
 pub(crate) struct AtOnce;
-/// Tables are searched by rows of 16 bytes, so the fewer rows the better: elements that lie on a [line](super::codec::plane::Line) are
-/// computed.
+/// Tables are searched by rows of 16 bytes, so the fewer rows the better. Elements that lie on a
+/// [line](super::codec::plane::Line) are computed.
 pub(crate) struct ByRows;
 
 /// Numbers become integers by instructions that saturate: `cut_i32` to `cut_u64` of floats, `narrow_s16` to `narrow_s64_to_u32` of
 /// integers.
 #[cfg_attr(isa = "avx2", allow(dead_code, reason = "a way that x86-64 does not take"))]
 pub(crate) struct BySaturating;
-/// Floats are clamped to the limits of the target and then converted; NaNs are looked for. Lanes of 32 bits are packed as by [`ByPacking`]
-/// if they were floats. Integers are clamped, too.
+/// Floats are clamped to the limits of the target and then converted; NaNs are searched for. What were floats is packed from
+/// lanes of 32 bits as by [`ByPacking`]. Integers are clamped, too.
 pub(crate) struct ByLimits;
-/// Everything is converted to int32, which gives the minimum where it does not fit; that is looked for. Lanes of 32 and 16 bits are packed
-/// by `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and `narrow_s32_to_u16`. There are no instructions for longer integers.
+/// Numbers are converted to int32 by instructions that give the minimum for what does not fit; this minimum is searched for.
+/// Lanes of 32 and 16 bits are packed by `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and `narrow_s32_to_u16`. There are no
+/// instructions for longer integers.
 pub(crate) struct ByPacking;
 
 /// How NaNs are found in a block.
 pub(crate) trait SearchesNans: Simd {
     fn any_nan_f32(self, x: [Self::V; 4]) -> bool;
     fn any_nan_f64(self, x: [Self::V; 8]) -> bool;
-    /// The larger one; `low`, which is not a NaN, where `x` is one.
+    /// The larger one of the two; `low` where `x` is a NaN. `low` is not a NaN.
     fn max_or_low_f32(self, x: Self::V, low: Self::V) -> Self::V;
     fn max_or_low_f64(self, x: Self::V, low: Self::V) -> Self::V;
 }
 
 /// The operations of [`ByLimits`] and [`ByPacking`].
 pub(crate) trait MarksBeyond: SearchesNans {
-    /// What is out of range becomes the minimum, and so does a NaN.
+    /// Converts; what is out of range becomes the minimum, and so does a NaN.
     fn f32_to_i32_or_min(self, a: Self::V) -> Self::V;
     fn f64_to_i32_or_min(self, a: [Self::V; 2]) -> Self::V;
 }
@@ -901,34 +906,36 @@ pub(crate) trait MarksBeyond: SearchesNans {
 /// The operations of [`ByF16`] and [`ByWords`].
 pub(crate) trait NarrowsByF16: Rows {
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Stores, of each 16 lanes of 16 bits, those whose numbers are in the next 16 packed elements of 4 bits, in their order.
+    /// Looks words up by packed elements of 4 bits: each 16 elements are indices among the 16 lanes of 16 bits at their place.
+    /// Stores the words that they find, in the order of the elements.
     ///
     /// # Safety
-    /// As many of those are readable, and of lanes writable.
+    /// A block of packed elements is readable, and a block of lanes is writable.
     unsafe fn pick_words(self, words: [Self::V; 2], src: *const u8, high: bool, dst: *mut u8);
-    /// The same of a block, each 16 elements of which have a table of their own, as [`NarrowsByF16::arrange`] makes it.
+    /// As [`NarrowsByF16::pick_words`], but each 16 elements of a block have a table of their own, in the form that
+    /// [`NarrowsByF16::arrange`] makes.
     ///
     /// # Safety
-    /// A block of elements is readable, and of lanes writable.
+    /// A block of packed elements is readable, and a block of lanes is writable.
     unsafe fn pick_from(self, tables: [&[[u8; 16]; 2]; 4], src: *const u8, high: bool, dst: *mut u8);
-    /// A register of pieces of 16 bytes, of which there may be more than it has.
+    /// A register made of pieces of 16 bytes. Pieces for which it has no room are left out.
     fn pieces_of(self, pieces: [&[u8; 16]; 4]) -> Self::V;
-    /// Makes a table for that of 16 words: what they are, by default.
+    /// Brings a table of 16 words to the form of [`NarrowsByF16::pick_from`]: by default, they stay as they are.
     #[inline(always)]
     fn arrange(self, _words: &mut [[u8; 16]; 2]) {}
-    /// Lanes of `yes` where `a` is more than `limit`, unsigned.
+    /// Lanes of `yes` where `a` is above `limit`, unsigned, and of `no` elsewhere.
     fn select_above16(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
     fn select_above8(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
-    /// The high byte of each lane of 16 bits, rounded to nearest even by the low one; at most 255.
+    /// The high byte of each lane of 16 bits, rounded to nearest even by the low byte; at most 255.
     fn nearest_high16(self, a: [Self::V; 2]) -> Self::V;
-    /// Truncates, whatever the control register says.
+    /// Converts, truncated, whatever the control register says.
     fn f32_to_cut_f16(self, a: [Self::V; 2]) -> Self::V;
 }
 
 /// Looks up bytes in rows of 16.
 pub(crate) trait Rows: Simd {
-    /// The byte at each index below 16, among those of the same piece of 16 bytes of a table; 0 where the top bit of an index is set.
-    /// Other indices find some byte of that piece, or 0.
+    /// Looks up the byte at each index below 16 in the piece of 16 bytes of the table that has the place of the index; 0 where
+    /// the top bit of an index is set. Other indices find some byte of that piece, or 0.
     fn lookup_pieces(self, table: Self::V, index: Self::V) -> Self::V;
     /// a - b, or 0 where that would be negative.
     fn sub_u8(self, a: Self::V, b: Self::V) -> Self::V;
@@ -936,9 +943,9 @@ pub(crate) trait Rows: Simd {
 
 /// The operations of [`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles).
 pub(crate) trait NarrowsByNibbles: Rows {
-    /// The 16 bytes in each piece of a register.
+    /// A register that has these 16 bytes in each piece.
     fn row(self, bytes: &[u8; 16]) -> Self::V;
-    /// Looks up in two rows, with indices below 32. No byte of the second row may be less than one of the first.
+    /// Looks up in two rows, with indices below 32. No byte of the second row may be less than any of the first.
     #[inline(always)]
     fn lookup_rows(self, rows: [Self::V; 2], index: Self::V) -> Self::V {
         let second = self.sub8(index, self.splat8(16));
@@ -949,17 +956,17 @@ pub(crate) trait NarrowsByNibbles: Rows {
     fn zipped_u8(self, a: [Self::V; 2]) -> Self::V {
         self.narrow_s16_to_u8(a)
     }
-    /// The same of lanes below 256.
+    /// As [`NarrowsByNibbles::zipped_u8`], for lanes below 256.
     #[inline(always)]
     fn zipped_low8(self, a: [Self::V; 2]) -> Self::V {
         self.low16(a)
     }
-    /// Of lanes that are all ones or 0.
+    /// As [`NarrowsByNibbles::zipped_u8`], for lanes that are all ones or 0, and stay so.
     #[inline(always)]
     fn zipped_masks(self, a: [Self::V; 2]) -> Self::V {
         self.low16(a)
     }
-    /// The top bits, above unspecified bits.
+    /// As [`NarrowsByNibbles::zipped_u8`], of the top bit of each lane; the other bits of a byte are unspecified.
     #[inline(always)]
     fn zipped_signs(self, a: [Self::V; 2]) -> Self::V {
         self.signs16(a)
@@ -968,7 +975,7 @@ pub(crate) trait NarrowsByNibbles: Rows {
     fn unzipped8(self, a: Self::V) -> Self::V {
         a
     }
-    /// Bytes of `yes` where those of the mask are all ones, of `no` where they are 0.
+    /// Bytes of `yes` where those of the mask are all ones, and of `no` where they are 0.
     fn select8(self, mask: Self::V, yes: Self::V, no: Self::V) -> Self::V;
 }
 
@@ -976,7 +983,7 @@ pub(crate) trait NarrowsByNibbles: Rows {
 pub(crate) trait NarrowsByWords: NarrowsByF16 {
     /// a - b, or 0 where that would be negative, in lanes of 16 bits.
     fn sub_u16(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Each lane by its own count; 0 from 16 on.
+    /// Shifts each lane by its own count; the result is 0 from 16 on.
     fn shl16v(self, a: Self::V, counts: Self::V) -> Self::V;
     fn shr16v(self, a: Self::V, counts: Self::V) -> Self::V;
     /// The high byte of each lane of 16 bits, rounded to odd.
@@ -985,11 +992,12 @@ pub(crate) trait NarrowsByWords: NarrowsByF16 {
     fn lookup_two(self, table: [Self::V; 2], index: Self::V) -> Self::V;
     /// Looks up in one register; the two top bits of an index are ignored.
     fn lookup_one(self, table: Self::V, index: Self::V) -> Self::V;
-    /// A register of bytes in memory.
+    /// Loads a register of bytes.
     fn row_of(self, bytes: &[[u8; 16]; 4]) -> Self::V;
     /// Fills each half of the register with one of two words.
     fn halves32(self, a: u32, b: u32) -> Self::V;
-    /// Adds lanes of 16 bits where `a` is a bfloat16 other than 0; and unless `finite`, other than Inf and NaN, too.
+    /// Adds in the lanes of 16 bits in which `a` is a bfloat16 other than 0 and, unless `finite`, other than Inf and NaN.
+    /// Elsewhere, the result is `a`.
     fn add_exponents16(self, a: Self::V, b: Self::V, finite: bool) -> Self::V;
 }
 
@@ -997,17 +1005,17 @@ pub(crate) trait NarrowsByWords: NarrowsByF16 {
 pub(super) trait Task<I> {
     type Output;
 
-    /// Must be `#[inline(always)]`, or it is compiled without the features. (That is why this is not a closure.)
+    /// Must be `#[inline(always)]`; else it is compiled without the features. (A closure could not be marked so.)
     fn call(self, isa: I) -> Self::Output;
 }
 
-/// Code that casts elements. `with` is said of all of them: how far apart their rows are, or what their scales are. [`Simd::kernel`] makes
-/// a function of it.
+/// Code that casts elements. `with` applies to all of them: how far apart their rows are, or what their scales are.
+/// [`Simd::kernel`] makes a function of it.
 pub(super) trait Kernel<I, W> {
-    /// Its parameters.
+    /// The parameters.
     type Job;
 
-    /// `#[inline(always)]`, or it is compiled without the features.
+    /// Must be `#[inline(always)]`; else it is compiled without the features.
     ///
     /// # Safety
     /// As for the [`RunKernel`] that is made of it.
@@ -1017,8 +1025,8 @@ pub(super) trait Kernel<I, W> {
 /// A [`Kernel`] as a function.
 ///
 /// # Safety
-/// The instruction set is available, and the job is one of the kernel's codec. Of every row that `with` speaks of, `n` elements are readable
-/// from `src` on and writable from `dst` on, no byte is in both, and what `with` points to is there for all of them.
+/// The instruction set is available, and the job is one of the kernel's codec. In every row that `with` describes, `n` elements are
+/// readable from `src` on and writable from `dst` on. No byte is in both, and what `with` points to is there for all of these elements.
 pub(super) type RunKernel<Job, W> = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, with: &W);
 
 /// The proof that the CPU has one feature.
@@ -1036,7 +1044,7 @@ impl Feature {
 
 /// The features of an instruction set.
 pub(crate) trait Token: Copy {
-    /// Does this CPU have all of them?
+    /// Whether this CPU has all of them.
     fn is_available() -> bool;
 
     /// # Safety
@@ -1044,7 +1052,7 @@ pub(crate) trait Token: Copy {
     unsafe fn assumed() -> Self;
 }
 
-/// The token of an instruction set: its features, for detection and for `#[target_feature]` alike.
+/// Defines the token of an instruction set: its features, for detection and for `#[target_feature]` alike.
 macro_rules! token {
     ($(#[$doc:meta])* $name:ident by $detected:ident { $($field:ident: $feature:tt),* $(,)? }) => {
         $(#[$doc])*
@@ -1074,19 +1082,19 @@ macro_rules! token {
             #[inline(always)]
             #[allow(unused_unsafe, reason = "in WebAssembly every function has the features of the module")]
             pub(in super::super) fn run<I: Simd<Token = super::$name>, T: Task<I>>(isa: I, task: T) -> T::Output {
-                // SAFETY: a value of this type is made of the token, which is the proof that the CPU has the features.
+                // SAFETY: a value of type `I` is made of the token, which is the proof that the CPU has the features.
                 unsafe { featured(isa, task) }
             }
 
-            /// Never inlined: no floating-point operation moves out of the environment that is set around a call.
+            /// Never inlined, so that no floating-point operation moves out of the environment that is set around a call.
             #[inline(never)]
             $(#[target_feature(enable = $feature)])*
             fn featured<I: Simd, T: Task<I>>(isa: I, task: T) -> T::Output {
                 task.call(isa)
             }
 
-            /// (A method of the kernel, because the compiler then translates it together with the kernel's module, and several modules in
-            /// parallel.)
+            /// A kernel's entry. It is a method of the kernel, so that the compiler translates it together with the kernel's
+            /// module, and several modules in parallel.
             pub(in super::super) trait Entry<I: Simd, W>: simd::Kernel<I, W> {
                 /// # Safety
                 /// As for every `RunKernel`.
@@ -1106,19 +1114,19 @@ macro_rules! token {
 }
 pub(super) use token;
 
-/// Copies a few bytes, without the call of a function: by registers, of which the last two may overlap.
+/// Copies a few bytes without a function call: by registers, of which the last two may overlap.
 ///
 /// # Safety
-/// `bytes` bytes are readable and writable, and none of them is among both.
+/// `bytes` bytes are readable from `from` on and writable from `to` on, and none of them is in both.
 #[inline(always)]
 pub(super) unsafe fn copy_short<I: Simd>(isa: I, from: *const u8, to: *mut u8, bytes: usize) {
-    // (What is longer than 16 bytes and shorter than a register is copied as its first and last 16.)
+    // More than 16 bytes, but less than a register, are copied as the first 16 and the last 16.
     const { assert!(I::BYTES <= 32) };
-    /// The first and the last bytes, if there are as many as in a `T`.
+    /// Copies the first and the last `T`, which may overlap; returns false if there are fewer bytes than in a `T`.
     #[inline(always)]
     unsafe fn ends<T>(from: *const u8, to: *mut u8, bytes: usize) -> bool {
         let Some(last) = bytes.checked_sub(size_of::<T>()) else { return false };
-        // SAFETY: the caller's promise: both begin and end within the bytes.
+        // SAFETY: the caller's promise: both values lie within the bytes.
         unsafe {
             let values = [from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned()];
             let [low, high] = values;
@@ -1127,7 +1135,7 @@ pub(super) unsafe fn copy_short<I: Simd>(isa: I, from: *const u8, to: *mut u8, b
         }
         true
     }
-    // SAFETY: the caller's promise; a register is loaded and stored where there are as many bytes.
+    // SAFETY: the caller's promise; a register is loaded and stored only where there are as many bytes.
     unsafe {
         if bytes >= I::BYTES {
             let mut at = 0;
@@ -1150,7 +1158,7 @@ pub(super) unsafe fn copy_short<I: Simd>(isa: I, from: *const u8, to: *mut u8, b
     }
 }
 
-/// Orders streamed stores before what other threads are told of them.
+/// Orders streamed stores before later ones, by which other threads may be told of them.
 pub(super) fn fence<I: Simd>(isa: I) {
     struct Fence;
 
@@ -1166,14 +1174,14 @@ pub(super) fn fence<I: Simd>(isa: I) {
     isa.run(Fence);
 }
 
-/// Operations on registers, each one expression. All of them are `#[inline(always)]`, without which a kernel would call them
-/// through memory.
+/// Defines operations on registers, each by one expression. All of them are `#[inline(always)]`, without which a kernel would
+/// call them and pass registers through memory.
 macro_rules! ops {
     ($($(<$(const $c:ident: $t:ty),*>)? $name:ident($self:ident $(, $arg:ident: $ty:ty)*) -> $ret:ty = $body:expr;)*) => {$(
         #[inline(always)]
         fn $name$(<$(const $c: $t),*>)?($self $(, $arg: $ty)*) -> $ret {
             #[allow(unused_unsafe, reason = "some are made of other operations alone")]
-            // SAFETY: `self` is the proof that the CPU has the features, and the intrinsics have no other condition, but those
+            // SAFETY: `self` is the proof that the CPU has the features. The intrinsics have no other condition, except those
             // that load: they are given references to as many bytes.
             unsafe { $body }
         }
@@ -1181,12 +1189,12 @@ macro_rules! ops {
 }
 pub(super) use ops;
 
-/// The same of operations on memory.
+/// As `ops`, for operations on memory.
 macro_rules! memory_ops {
     ($($(<$(const $c:ident: $t:ty),*>)? $name:ident($self:ident $(, $arg:ident: $ty:ty)*) -> $ret:ty = $body:expr;)*) => {$(
         #[inline(always)]
         unsafe fn $name$(<$(const $c: $t),*>)?($self $(, $arg: $ty)*) -> $ret {
-            // SAFETY: the pointers are good for what the operation says that it touches; as for the features, see `ops`.
+            // SAFETY: the pointers are valid for what the operation says that it touches; as for the features, see `ops`.
             unsafe { $body }
         }
     )*};
@@ -1200,10 +1208,10 @@ mod tests {
     use crate::formats::isa::Isa;
     use crate::formats::options::Rounding;
 
-    /// A register of lanes: of a set of narrower registers, the first ones.
+    /// A register of these lanes; only the first ones, if the register is shorter.
     fn register<I: Simd, T: Copy>(isa: I, lanes: &[T]) -> I::V {
         assert!(size_of_val(lanes) >= I::BYTES);
-        // SAFETY: so many bytes are there.
+        // SAFETY: as many bytes as a register has are there, as was just checked.
         unsafe { isa.load(lanes.as_ptr().cast()) }
     }
 
@@ -1215,7 +1223,7 @@ mod tests {
         lanes
     }
 
-    /// An operation on two registers that makes lanes of half the width.
+    /// Checks an operation that narrows the lanes of two registers to half the width.
     fn narrows<I: Simd, W: Copy, N: Copy + Default + PartialEq + core::fmt::Debug>(
         isa: I,
         wide: &[W],
@@ -1231,7 +1239,7 @@ mod tests {
         }
     }
 
-    /// The same of one, of lanes of the same width.
+    /// Checks an operation on one register that keeps the width of its lanes.
     fn maps<I: Simd, T: Copy, R: Copy + Default + PartialEq + core::fmt::Debug>(
         isa: I,
         all: &[T],
@@ -1244,7 +1252,7 @@ mod tests {
         }
     }
 
-    /// Numbers of all magnitudes, and others.
+    /// Numbers of all magnitudes, and special values.
     fn singles() -> Vec<f32> {
         let bits = (0..64).flat_map(|bit| [1u64 << bit, (1 << bit) - 1, !(1 << bit), (3 << bit) + 1]);
         let mut singles: Vec<f32> = bits.flat_map(|x| [x as i64 as f32, x as f32 / 1e9]).collect();
@@ -1262,7 +1270,7 @@ mod tests {
         singles
     }
 
-    /// What an instruction set does itself, and what it is given by default, does what is said of it.
+    /// Checks that operations of an instruction set, its own and the default ones, do what their definitions say.
     fn keeps_its_word<I: Simd>(isa: I) {
         let bits: Vec<u64> = (0..64)
             .flat_map(|bit| {
@@ -1324,9 +1332,9 @@ mod tests {
         maps(isa, &doubles, |v| isa.min_or_nan_f64(limit, v), smaller);
     }
 
-    /// What is [`Quiet`] is the same in every environment.
+    /// Checks that operations that are [`Quiet`] give the same results in every environment.
     fn is_quiet<I: Simd>(isa: I) {
-        /// Of codes of 16 bits and of 32, all that is said to be quiet.
+        /// Runs all operations on codes of 16 and 32 bits that are said to be quiet.
         struct Quietly([u32; 32]);
 
         impl<I: Simd> Task<I> for Quietly {
@@ -1363,7 +1371,8 @@ mod tests {
         }
     }
 
-    /// A CPU that has the instruction takes the other way for hardly anything, and one without it never takes this.
+    /// Compares rounding to bfloat16 by the instruction with rounding without it: a CPU that has the instruction hardly ever
+    /// takes the other way, and one without it never takes this.
     fn rounds_to_bf16<I: Simd>(isa: I) {
         const LOW: [u32; 8] = [0, 1, 0x5555, 0x7FFF, 0x8000, 0x8001, 0xAAAA, 0xFFFF];
         let codes: Vec<u32> = (0..1 << 16).flat_map(|high| LOW.map(|low| high << 16 | low)).collect();
@@ -1376,7 +1385,7 @@ mod tests {
         }
     }
 
-    /// So does what the ways of x86-64 take.
+    /// Checks the further operations that the ways of x86-64 take.
     #[cfg(isa = "avx2")]
     fn searches_nans<I: SearchesNans>(isa: I) {
         let singles = singles();
@@ -1405,7 +1414,8 @@ mod tests {
         narrows(isa, &whole, |v| isa.f64_to_i32_or_min(v), expected);
     }
 
-    /// Those whose definition has cases that no cast may reach, or only on some instruction set. The others are what tests of casts see.
+    /// Checks the operations whose definition has cases that no cast may reach, or only on some instruction set. The tests of
+    /// casts see the others.
     #[test]
     fn operations_have_their_meanings() {
         fn check<I: Simd>(isa: Isa, checks: &[fn(I)]) {
