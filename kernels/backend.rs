@@ -5,8 +5,8 @@ use super::present::Present;
 use super::simd::{Simd, Token};
 use crate::formats::isa::Isa;
 
-/// Evaluates an expression with the token of an instruction set that is [`Present`], as `Some`; `None` for the
-/// reference. (What an instruction set does is not in fields of [`Backend`], because a program links all that a field names.)
+/// Evaluates an expression with the token of an instruction set that is [`Present`], as `Some`; `None` for the reference.
+/// (Functions of an instruction set are not fields of [`Backend`], because a program links everything that a field names.)
 #[cfg(isa = "vector")]
 macro_rules! on {
     ($present:expr, $isa:ident => $body:expr) => {
@@ -44,11 +44,11 @@ pub(super) use on;
 /// An instruction set that this build has kernels for.
 pub(crate) struct Backend {
     pub(crate) isa: Isa,
-    /// Does this CPU have the features that its kernels are compiled for?
+    /// Whether this CPU has the features that the kernels are compiled for.
     pub(crate) is_there: fn() -> bool,
 }
 
-/// The instruction sets of this build, the slowest first. A CPU that has one has those before it.
+/// The instruction sets of this build, the slowest first. A CPU that has one also has those before it.
 const BACKENDS: &[Backend] = &[
     Backend { isa: Isa::Scalar, is_there: || true },
     #[cfg(isa = "neon")]
@@ -61,7 +61,7 @@ const BACKENDS: &[Backend] = &[
     vector::<super::avx512::Zmm>(),
 ];
 
-/// Their names.
+/// The names of the instruction sets of this build.
 pub(crate) static BUILT: [Isa; BACKENDS.len()] = {
     let mut all = [Isa::Scalar; BACKENDS.len()];
     let mut i = 0;
@@ -78,15 +78,15 @@ const fn vector<I: Simd>() -> Backend {
 }
 
 impl Backend {
-    /// The instruction set of this name, or the reference if the build does not have it.
+    /// Returns the instruction set of this name, or the reference if the build does not have it.
     pub(crate) fn of(isa: Isa) -> &'static Self {
         BACKENDS.iter().find(|backend| backend.isa == isa).unwrap_or(&BACKENDS[0])
     }
 
-    /// None if the CPU does not have it, or the build has no kernels for it.
+    /// Returns the proof that the CPU has an instruction set. None if it does not, or if the build has no kernels for it.
     pub(crate) fn present(isa: Isa) -> Option<Present> {
         let backend = Self::of(isa);
-        // SAFETY: its token has just asked the CPU.
+        // SAFETY: `is_there` has just asked the CPU for the features of the token.
         (backend.isa == isa && (backend.is_there)()).then(|| unsafe { Present::new(isa) })
     }
 }

@@ -1,7 +1,7 @@
 //! Moves elements from one grid of places to another: gathers, scatters and transposes.
 //!
-//! [`Ordered`] decides first in which order a grid is moved. Then loops with constant strides run, compiled for an instruction set, so
-//! that the compiler turns them into shuffles; and blocks are transposed by the zips of [`Simd`].
+//! [`Ordered`] first decides in which order a grid is moved. Then loops with constant strides run, compiled for an instruction
+//! set, so that the compiler turns them into shuffles; blocks are transposed by the zips of [`Simd`].
 
 #[cfg(isa = "vector")]
 use core::marker::PhantomData;
@@ -27,8 +27,8 @@ impl Dim {
     pub(crate) const ONE: Self = Self { extent: 1, src: 0, dst: 1 };
 }
 
-/// A dimension of a [`Grid`]: its extent, and the strides in bytes on both sides. (Unlike those of a [`Dim`], both are of the same
-/// elements, which are moved as they are.)
+/// A dimension of a [`Grid`]: its extent, and the strides in bytes on both sides. (Unlike in a [`Dim`], both are strides of the
+/// same elements, which are moved as they are.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Move {
     pub(super) extent: usize,
@@ -43,7 +43,7 @@ impl Move {
 /// Moves along up to four dimensions.
 pub(super) type Grid = [Move; 4];
 
-/// Rows of contiguous bytes, and how far they are apart on both sides.
+/// Rows of contiguous bytes, and how far apart they are on both sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByteRows {
     pub(super) rows: usize,
@@ -61,12 +61,12 @@ impl Moves {
         Self(isa)
     }
 
-    /// Bytes of a register, which is also the number of elements in a block; for the reference, just a large number.
+    /// Bytes of a register, which is also the number of elements in a block; for the reference, any large number.
     pub(super) fn register(self) -> usize {
         on!(self.0, isa => bytes_of(isa)).unwrap_or(64)
     }
 
-    /// Bytes of a row from which on it is streamed past the caches if the whole view is.
+    /// The number of bytes of a row from which on it is streamed past the caches, if the whole view is.
     pub(super) fn row_streams_from(self) -> usize {
         on!(self.0, isa => row_streams_from(isa)).unwrap_or(usize::MAX)
     }
@@ -118,11 +118,11 @@ const fn row_streams_from<I: Simd>(_: I) -> usize {
     I::ROW_STREAMS_FROM
 }
 
-/// Bytes from which on a run is copied as one. For shorter ones, the call would take longer than the elements.
+/// The number of bytes from which on a run is copied as one. For a shorter run, the call would take longer than the elements.
 const RUN: usize = 16;
 
-/// A grid in the order in which it is moved, the first dimension innermost. All its places are readable or writable, and no byte is
-/// on both sides.
+/// A grid in the order in which it is moved: its first dimension is innermost. All its places are readable or writable, and no
+/// byte is on both sides.
 struct Ordered {
     grid: Grid,
     pattern: Pattern,
@@ -135,18 +135,18 @@ struct Ordered {
 /// What the first two dimensions of a grid look like.
 #[derive(Clone, Copy)]
 enum Pattern {
-    /// Elements are contiguous along the first one on both sides. (The grid then counts bytes along it.)
+    /// Elements are contiguous along the first one on both sides. (Along it, the grid then counts bytes.)
     Runs,
     /// Elements are contiguous along the first one in the source, and along the second one in the destination.
     Blocks,
-    /// The same, where one of the two has 2 to 4 elements: pixels of interleaved channels on one side, planes on the other.
+    /// As `Blocks`, where one of the two has 2 to 4 elements: pixels of interleaved channels on one side, planes on the other.
     Channels,
     /// None of these. The first one is the longest.
     Spread,
 }
 
 impl Ordered {
-    /// (Not inlined, so that it is made in its place: a copy would load, as vectors, what has just been stored as words, and stall.)
+    /// Not inlined, so that the value is made in its place: a copy would load, as vectors, what has just been stored as words, and stall.
     ///
     /// # Safety
     /// The places are readable or writable, and no byte is on both sides, for as long as this is used.
@@ -158,7 +158,7 @@ impl Ordered {
     }
 
     fn order(mut grid: Grid, size: usize) -> (Grid, Pattern) {
-        // Merges dimensions that are contiguous to each other on both sides.
+        // Merge dimensions that are contiguous to each other on both sides.
         let mut last = 0;
         for i in 1..grid.len() {
             let (inner, outer) = (grid[last], grid[i]);
@@ -186,7 +186,7 @@ impl Ordered {
             && from != to
         {
             grid.swap(0, from);
-            // (The swap before may have moved the other one.)
+            // The swap before may have moved the dimension `to`.
             grid.swap(1, if to == 0 { from } else { to });
             let [a, b, ..] = grid;
             let channels = |n: usize, across: isize| (2..=4).contains(&n) && across == n as isize * dense;
@@ -207,8 +207,8 @@ impl Ordered {
     }
 }
 
-/// Elements of `W` bytes along two dimensions, with their places on both sides. All places are readable or writable, and no byte is on
-/// both sides. Whatever is derived from this has a part of them.
+/// Elements of `W` bytes along two dimensions, with their places on both sides. All places are readable or writable, and no
+/// byte is on both sides. Values that are derived from this one have some of these places.
 #[derive(Clone, Copy)]
 struct Places<const W: usize> {
     a: Move,
@@ -247,8 +247,8 @@ impl<const W: usize> Places<W> {
         let Self { a, b, from, to } = self;
         for j in 0..b.extent as isize {
             for i in 0..a.extent as isize {
-                // SAFETY: one of the elements, as an integer, so that the compiler sees a lane. Where the first dimension is
-                // that of a few channels, each has a pointer of its own, as the step along it comes first.
+                // SAFETY: one of the elements. It is copied as an integer, so that the compiler sees a lane. The step along the
+                // first dimension comes first: if that is a dimension of few channels, each channel then has a pointer of its own.
                 unsafe {
                     let from = from.offset(i * a.from).offset(j * b.from);
                     let to = to.offset(i * a.to).offset(j * b.to);
@@ -283,7 +283,7 @@ impl<const W: usize> Places<W> {
         Self { a, b, from, to }
     }
 
-    /// Copies all elements if the dimensions are `a` and `b`. For constants, the compiler makes a loop of its own.
+    /// Copies all elements if the dimensions are `a` and `b`. If these are constants, the compiler makes a separate loop for them.
     #[inline(always)]
     fn copy_along(self, a: Move, b: Move) {
         debug_assert!((self.a, self.b) == (a, b), "other dimensions");
@@ -323,7 +323,7 @@ impl<const W: usize> Row<W> {
         Self { along, from, to: to.wrapping_offset(i.wrapping_mul(along.to)) }
     }
 
-    /// Copies the elements if the strides are these. For constants, the compiler makes shuffles.
+    /// Copies the elements if the strides are these. If these are constants, the compiler turns the loop into shuffles.
     #[inline(always)]
     fn copy_steps(self, from: isize, to: isize) {
         debug_assert!((self.along.from, self.along.to) == (from, to), "other steps");
@@ -334,7 +334,7 @@ impl<const W: usize> Row<W> {
 }
 
 impl Places<1> {
-    /// Calls `run` for each run of bytes: they are contiguous along the first dimension.
+    /// Calls `run` for each run of bytes, which are contiguous along the first dimension.
     #[inline(always)]
     fn each_run(self, run: impl Fn(Run)) {
         let Self { a, b, mut from, mut to } = self;
@@ -346,7 +346,7 @@ impl Places<1> {
     }
 }
 
-/// How bytes are moved: by registers, or plainly.
+/// How bytes are moved: by registers, or by memcpy.
 trait Means: Copy {
     /// Copies runs of a few bytes.
     fn runs(self, runs: Places<1>);
@@ -372,7 +372,7 @@ fn scalar(ordered: &Ordered) {
 
 #[cfg(isa = "vector")]
 fn vector<I: Simd>(isa: I, ordered: &Ordered) {
-    // A function for each pattern: in one, what all the loops prepare takes longer than a tile.
+    // There is a function for each pattern: in a single one, preparing all the loops takes longer than moving a tile.
     match ordered.pattern {
         Pattern::Runs => isa.run(Every::<Runs>(ordered, PhantomData)),
         Pattern::Blocks => isa.run(Every::<Blocks>(ordered, PhantomData)),
@@ -429,7 +429,7 @@ impl<I: Simd> ByRegisters<I> {
     /// Elements of `W` bytes in a row of a block of the transpose.
     #[inline(always)]
     fn side<const W: usize>() -> usize {
-        // There are no zips of 16 bytes, of which four are a line.
+        // There are no zips of lanes of 16 bytes; four of these are a line.
         if W == 16 { 4 } else { I::BYTES / W }
     }
 
@@ -437,7 +437,7 @@ impl<I: Simd> ByRegisters<I> {
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "an iterator need not be inlined")]
     fn block<const W: usize>(self, block: Places<W>) {
-        /// Bytes of a piece: a piece of every row of a block is a square with as many rows of its own.
+        /// Bytes of a piece. A square of elements has one piece in each of `PIECE / W` rows of a block.
         const PIECE: usize = 16;
         let Places { a, b, from, to } = block;
         let (row, column, all) = (b.from, a.to, Self::side::<W>());
@@ -457,13 +457,13 @@ impl<I: Simd> ByRegisters<I> {
             let mut at = 0;
             while at < I::BYTES {
                 let (mut rows, mut zipped) = ([zero; PIECE], [zero; PIECE]);
-                // Squares side by side: each piece of a register belongs to another one.
+                // Squares side by side: each piece of a register belongs to another square.
                 for i in 0..side {
                     rows[i] = isa.load_pieces(from.offset(i as isize * row).add(at), side as isize * row);
                 }
-                // A transpose in log2(side) rounds. Each zips row i with row i + side / 2, which rotates the bits of the
-                // index of an element, its row number and its lane number, by one. After as many rounds as the row number
-                // has bits, row and lane have changed places.
+                // A transpose in log2(side) rounds. Each round zips row i with row i + side / 2, which rotates the bits of an
+                // element's index, its row number and its lane number, by one. After as many rounds as the row number has bits,
+                // row and lane have changed places.
                 let mut lanes = side;
                 while lanes > 1 {
                     for i in 0..side / 2 {
@@ -513,9 +513,9 @@ fn elements<T: Copy, P: Inner<T>, const W: usize>(means: T, ordered: &Ordered) {
     }
 }
 
-/// The loop over the first two dimensions: one implementation for each [`Pattern`].
+/// The loop over the first two dimensions, with one implementation for each [`Pattern`].
 trait Inner<T> {
-    /// Moves bytes, whatever the width of the elements.
+    /// Whether it moves bytes, whatever the width of the elements.
     const OF_BYTES: bool = false;
 
     fn walk<const W: usize>(means: T, places: Places<W>);
@@ -557,7 +557,7 @@ impl<T> Inner<T> for Spread {
         let (Places { a, b, .. }, width) = (places, W as isize);
         for j in 0..b.extent {
             let row = places.row(j);
-            // (Elements of 16 bytes take no shuffles.)
+            // Elements of 16 bytes are moved without shuffles.
             match (a.from == width, a.to == width) {
                 (false, _) if W == 16 => row.copy(),
                 (false, true) if a.from == 2 * width => row.copy_steps(2 * width, width),
@@ -565,7 +565,7 @@ impl<T> Inner<T> for Spread {
                 (false, true) if a.from == 4 * width => row.copy_steps(4 * width, width),
                 (false, true) if a.from == -width => row.copy_steps(-width, width),
                 (false, true) if a.from == 0 => row.copy_steps(0, width),
-                // (For wider elements the compiler makes worse code of this.)
+                // For wider elements the compiler makes worse code of this.
                 (false, true) if W == 1 => row.copy_steps(a.from, width),
                 (true, false) if a.to == 2 * width => row.copy_steps(width, 2 * width),
                 _ => row.copy(),
@@ -611,7 +611,7 @@ impl<I: Simd> Inner<ByRegisters<I>> for Blocks {
             }
             i += side;
         }
-        // What is left beside whole blocks: the end of every row of the destination, and the last rows.
+        // What is left beside the whole blocks: the end of every row of the destination, and the last rows.
         for i in 0..a.extent {
             let done = if i < whole_a { whole_b } else { 0 };
             if done < b.extent {
@@ -639,9 +639,9 @@ fn separate<const W: usize, const K: usize>(places: Places<W>) {
     places.copy_along(Move { extent: K, from: width, ..a }, Move { from: all, to: width, ..b });
 }
 
-/// Bytes from which on a run is left to memcpy. For fewer, the call takes longer.
+/// The number of bytes from which on a run is left to memcpy. For fewer, the call takes longer than registers.
 pub(super) const CALL: usize = 4 << 10;
-/// Registers of a run from which on it pays to align the stores. For fewer, the branch takes longer.
+/// The number of registers of a run from which on it pays to align the stores. For fewer, the branch takes longer.
 #[cfg(isa = "vector")]
 const LONG: usize = 6;
 

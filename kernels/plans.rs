@@ -1,4 +1,4 @@
-//! Makes plans and keeps them, each once per process.
+//! Makes the plans of casts and keeps them, each once per process.
 
 use super::backend::{Backend, on};
 use super::drive;
@@ -20,14 +20,14 @@ use crate::formats::route::{Work, route};
 
 /// A plan, in a linked list of the plans of the same pair.
 struct Made {
-    /// Of the options: equal keys have equal plans.
+    /// The key of the options; equal keys have equal plans.
     key: u64,
     plan: Plan,
     others: Once<Made>,
 }
 
 const DTYPES: usize = DType::ALL.len();
-/// (`Isa as usize` is below this.)
+/// More than every `Isa as usize`.
 const ISAS: usize = Isa::ALL.len() + 1;
 
 /// The plans of every pair. Once made, they are neither changed nor freed.
@@ -49,15 +49,15 @@ pub(crate) fn plan(isa: Isa, from: DType, to: DType, options: &CastOptions) -> O
     make(plans, key, isa, from, to, options)
 }
 
-/// The plan with this key, if it is the first one of its pair. `isa` is the code of an instruction set. (Inlined: where pair and
-/// options are constants, nothing is computed and nothing called.)
+/// The plan with this key, if it is the first of its pair in the list. `isa` is the code of an instruction set. Inlined: where
+/// pair and options are constants, nothing is computed and nothing called.
 #[inline(always)]
 pub(crate) fn first(isa: u8, from: DType, to: DType, key: u64) -> Option<&'static Plan> {
     let made = PLANS.get(usize::from(isa))?[from as usize][to as usize].get()?;
     (made.key == key).then_some(&made.plan)
 }
 
-/// Makes the plan with this key, which was not found in the list up to `plans`.
+/// Makes the plan with this key, which was not found in the list before `plans`.
 #[cold]
 #[inline(never)]
 fn make(
@@ -84,7 +84,7 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
     let present = Backend::present(isa).unwrap_or(Present::REFERENCE);
     #[cfg_attr(not(isa = "vector"), allow(unused_mut, reason = "nothing is added to it"))]
     let mut plan = Plan { isa: present, ..reference(from, to, options) };
-    // (Filled in place, because a copy would take stack.)
+    // Filled in place, because a copy would take stack.
     let _: Option<()> = on!(present, token => {
         if plan.route.is_stochastic {
             plan.casts = casts(isa, from, to, &options);
@@ -130,7 +130,7 @@ fn reference(from: DType, to: DType, options: CastOptions) -> Plan {
     }
 }
 
-/// What runs a cast, for `Debug`.
+/// How a cast is run, for `Debug`.
 #[derive(Debug)]
 pub(crate) enum By {
     /// The bytes are copied.
@@ -145,7 +145,7 @@ impl Plan {
         #[cfg(isa = "vector")]
         let kernels = match &self.casts {
             Some([there, back]) => there.steps.len() + 1 + back.steps.len(),
-            // (Without steps, one kernel moves bytes.)
+            // Without steps, one kernel moves bytes.
             None if self.stream_rows.is_some() => self.steps.len().max(1),
             None => 0,
         };
@@ -159,8 +159,8 @@ impl Plan {
     }
 }
 
-/// The casts of a stochastic route to the float in which it rounds, and from there. Neither rounds anything; overflow is that of
-/// nearest even.
+/// The casts of a stochastic route to the float in which it rounds, and from there to the target. Neither rounds anything;
+/// overflow is handled as in rounding to nearest even.
 #[cfg(isa = "vector")]
 fn casts(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<[Planned; 2]> {
     let home = stochastic::home(from)?;
@@ -179,7 +179,7 @@ fn casts(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<[Pla
 mod tests {
     use super::*;
 
-    /// Views may have more elements than there are bytes of memory.
+    /// Parts stream as the whole would, even of a view that has more elements than there are bytes of memory.
     #[test]
     fn parts_of_more_than_memory() {
         static PLAN: Once<Plan> = Once::new();

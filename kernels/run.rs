@@ -13,7 +13,7 @@ use super::sizes::LINE;
 #[cfg(isa = "vector")]
 const SHORT: usize = 4;
 
-/// Bytes that are to be copied: those of the source are readable, those of the destination writable, and no byte is in both.
+/// Bytes to be copied: those of the source are readable, those of the destination writable, and no byte is in both.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     from: *const u8,
@@ -23,7 +23,7 @@ pub(super) struct Run {
 
 impl Run {
     /// # Safety
-    /// The bytes are as said, for as long as this is used.
+    /// The bytes are as [`Run`] says, for as long as this is used.
     #[inline(always)]
     pub(super) unsafe fn new(from: *const u8, to: *mut u8, bytes: usize) -> Self {
         Self { from, to, bytes }
@@ -51,15 +51,15 @@ impl Run {
             }
         }
 
-        // (Where memcpy is not slow, registers of 64 bytes are as fast, those of 32 take up to twice as long.)
+        // Where memcpy is not slow, registers of 64 bytes are as fast; those of 32 bytes take up to twice as long.
         let is_faster = || I::BYTES == LINE || this_processor().copies_alike_slowly();
         let goes_by_registers = lie_alike(self.from, self.to, self.bytes) && is_faster();
         if self.bytes <= SHORT * I::BYTES || goes_by_registers { isa.run(Copy(self)) } else { self.plainly() }
     }
 }
 
-/// Is the source at nearly the same offset in its page as the destination? Then memcpy may take ten times as long: glibc 2.36 leaves
-/// copies of this size to `rep movsb`, which is slow in that case on a Zen 3.
+/// Whether the source is at nearly the same offset in its page as the destination. Then memcpy may take ten times as long:
+/// glibc 2.36 leaves copies of this size to `rep movsb`, which is slow in that case on a Zen 3.
 #[inline(always)]
 pub(super) fn lie_alike(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     (2 << 10..1 << 20).contains(&bytes) && (1..64).contains(&(to.addr().wrapping_sub(from.addr()) % 4096))
@@ -82,14 +82,14 @@ impl Run {
         if bytes < I::BYTES {
             return self.shortly(isa);
         }
-        // SAFETY: a register of the run, and what is behind its first bytes.
+        // SAFETY: a register at the start of the run, and what follows its first `ahead` bytes, which are less than a register.
         unsafe {
             isa.store(to, isa.load(from));
             isa.copy(from.add(ahead), to.add(ahead), bytes - ahead);
         }
     }
 
-    /// Copies, but leaves whole lines of the destination to `lines`, which gets their source, destination and length.
+    /// Copies, but leaves the whole lines of the destination to `lines`, which gets their source, destination and length.
     #[inline(always)]
     pub(super) fn by_lines(self, lines: impl FnOnce(*const u8, *mut u8, usize)) {
         let Self { from, to, bytes } = self;

@@ -9,7 +9,7 @@ use super::once::Room;
 pub(crate) struct Scratch(Room);
 
 impl Scratch {
-    /// None if there is no memory.
+    /// Allocates bytes. None if there is no memory.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
         Some(Self(Room::allocated(Layout::from_size_align(bytes, 64).ok()?)?))
     }

@@ -1,25 +1,25 @@
-//! How many bytes, and how many parts, elements are.
+//! How many bytes elements have, and how many parts.
 
 use crate::formats::route::{Parts, Route};
 
-/// Does the last codec itself make complex elements of parts of 16 bits, by writing 32?
+/// Whether the last codec itself makes complex elements with parts of 16 bits, by writing 32 bits for each.
 #[inline(always)]
 pub(super) fn widens_parts(route: &Route) -> bool {
     route.parts == Parts::Extend && route.dst.bits == 16
 }
 
-/// A cache line: what the destination is aligned to.
+/// Bytes of a cache line, to which destinations are aligned.
 pub(super) const LINE: usize = 64;
 
-/// Bytes of `n` elements of `bits` bits in a row, as [`formats::layout::bytes`](crate::formats::layout::bytes) has them. (Kernels know the bits
-/// when they are compiled, and that way they are smaller.)
+/// Bytes of `n` elements of `bits` bits in a row, as [`formats::layout::bytes`](crate::formats::layout::bytes) counts them.
+/// Kernels know the bits when they are compiled, and are smaller with this function.
 #[inline(always)]
 pub(super) const fn bytes(n: usize, bits: usize) -> usize {
     if bits >= 8 { n * (bits / 8) } else { n / 8 * bits + (n % 8 * bits).div_ceil(8) }
 }
 
-/// Elements of `to` bits from `dst` to the next line: 0 if an element lies across it, or if packed ones would
-/// not end with a byte on both sides.
+/// How many elements of `to` bits lie between `dst` and the next line: 0 if an element lies across the line, or if packed
+/// elements would not end with a byte on both sides.
 #[inline(always)]
 pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
     let bits = 8 * (dst.addr().wrapping_neg() % LINE);
@@ -33,19 +33,19 @@ pub(super) fn codec_units(route: &Route, n: usize) -> usize {
     if route.parts == Parts::Two { 2 * n } else { n }
 }
 
-/// The same where parts are brought to elements afterwards.
+/// As [`codec_units`], where parts are brought to elements afterwards.
 #[inline(always)]
 pub(super) fn codec_units_of_tile(route: &Route, n: usize) -> usize {
     if matches!(route.parts, Parts::Two | Parts::Either) { 2 * n } else { n }
 }
 
-/// The bits of a unit on both sides.
+/// The bits of a codec's unit on both sides.
 pub(super) fn codec_bits(route: &Route) -> [usize; 2] {
     let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
-    // (Where imaginary parts are dropped, a unit of the source is a pair of parts.)
+    // Where imaginary parts are dropped, a unit of the source is a pair of parts.
     [if route.parts == Parts::Real { 2 * from } else { from }, if widens_parts(route) { 2 * to } else { to }]
 }
 
-/// Up to this many elements are cast without a tile; and by registers alone where instructions carry their rounding: see `few` in
-/// `vector.rs`.
+/// The number of elements up to which they are cast without a tile, and, where instructions carry their rounding, by registers
+/// alone: see `few` in `vector.rs`.
 pub(super) const FEW: usize = 16;

@@ -1,7 +1,7 @@
-//! Casts that take more than one codec, a tile at a time: of several steps, or to complex elements that have more or fewer parts
-//! than the source.
+//! Casts that take more than one codec, a tile at a time: those of several steps, and those to complex elements with more or
+//! fewer parts than the source.
 //!
-//! The codecs run on the parts of a tile in L1, one after the other; at the end, parts are brought to the layout of the destination.
+//! The codecs run on the parts of a tile in L1, one after the other; in the end, the parts are brought to the layout of the destination.
 
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -13,9 +13,9 @@ use super::sizes::{FEW, LINE, ahead, codec_units_of_tile, widens_parts};
 use super::stream;
 use crate::formats::route::{Parts, Route};
 
-/// Bytes of a tile in its widest form. There are two such buffers, on the stack, which may be small.
+/// Bytes of a tile in its widest form. There are two buffers of this size, on the stack, which may be small.
 const TILE: usize = 2048;
-/// Elements that a tile is rounded up to: whole blocks of every instruction set.
+/// The number of elements to a multiple of which a tile is rounded up: whole blocks of every instruction set.
 const BLOCK: usize = 64;
 
 /// The two buffers, or one of twice the size.
@@ -33,18 +33,18 @@ impl Buffers {
     }
 }
 
-/// Does a codec read and write these layouts as they are?
+/// Whether a codec reads and writes these layouts as they are.
 #[inline(always)]
 pub(super) fn is_plain(route: &Route) -> bool {
     matches!(route.parts, Parts::One | Parts::Two | Parts::Real) || widens_parts(route)
 }
 
-/// A cast of any layout.
+/// Casts elements of any layout.
 ///
 /// # Safety
 /// As for every kernel.
 pub(super) unsafe fn staged<I: Simd>(isa: I, plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    // (Made out here, because kernels contain no calls.)
+    // Made outside of the task, because kernels contain no calls.
     isa.run(Tiles::new(plan, src, dst, n));
 }
 
@@ -54,23 +54,23 @@ struct Tiles<'a> {
     src: *const u8,
     dst: *mut u8,
     n: usize,
-    /// Elements in a tile, a multiple of [`BLOCK`]: as many as fit in the widest form that they take on the way.
+    /// Elements in a tile, a multiple of [`BLOCK`]: as many as fit in the widest form that they have on the way.
     tile: usize,
-    /// Results are streamed past the caches, from the first line on; a tile has whole lines.
+    /// Whether results are streamed past the caches, from the first line on; a tile then has whole lines.
     streams: bool,
     /// Elements before that line.
     ahead: usize,
 }
 
 impl<'a> Tiles<'a> {
-    /// (Not inlined, so that it is made in its place: a copy would load, as vectors, what has just been stored as words, and stall.)
+    /// Not inlined, so that the value is made in its place: a copy would load, as vectors, what has just been stored as words, and stall.
     #[inline(never)]
     fn new(plan: &'a Planned, src: *const u8, dst: *mut u8, n: usize) -> Self {
         let route = &plan.route;
         let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize * layout.parts);
         let ahead = ahead(dst, from, to);
         let line = dst.wrapping_add(route.dst.size(ahead));
-        // No line begins among fewer elements than lie ahead of one.
+        // With fewer elements than lie ahead of a line, no line begins among them.
         let may_stream = ahead <= n && plan.streams(n, from + to) && line.addr().is_multiple_of(LINE);
         // The last step writes to the destination itself, unless its results are streamed or reshaped afterwards.
         let kept = if may_stream || reshapes(route) {
@@ -90,7 +90,7 @@ impl<'a> Tiles<'a> {
     }
 }
 
-/// Do the parts that the last step makes have to be brought to elements with more of them?
+/// Whether the parts that the last step makes have to be brought to elements with more or fewer of them.
 #[inline(always)]
 fn reshapes(route: &Route) -> bool {
     !is_plain(route)
@@ -105,24 +105,24 @@ impl<I: Simd> Task<I> for Tiles<'_> {
         let route = &plan.route;
         let mut buffers = Buffers::new();
         let made = buffers.starts();
-        // Steps alternate between the buffers. A source that has to be copied first goes to the one that the first step reads, and results
-        // that have to be copied go to the one that the last step has not written.
+        // Steps alternate between the buffers. A source that has to be copied first goes to the buffer that the first step does
+        // not write, and results that have to be copied go to the one that the last step has not written.
         let (raw_src, raw_dst) = (made[1], made[plan.steps.len() % 2]);
         let reshapes = reshapes(route);
         let mut first = 0;
-        // (Not `step_by`: that panics for 0, and the compiler cannot see that a tile is not.)
+        // Not `step_by`: it panics for 0, and the compiler cannot see that a tile is not 0.
         while first < n {
             let mut len = if streams && first < ahead { ahead } else { tile.min(n - first) };
             if reshapes && len > BLOCK {
                 len -= len % BLOCK;
             }
             let padded = len.next_multiple_of(BLOCK);
-            // SAFETY: the elements of `staged`. `first` is a multiple of 8, so a tile starts at a byte. What is moved by whole registers goes
-            // through buffers that have them: the bytes of less than a block are copied and the rest is zero, and only its
-            // own bytes are copied back. The buffers have room for what is made of a tile, and for a block of any elements.
+            // SAFETY: the elements of `staged`. `first` is a multiple of 8, so a tile starts at a byte. What is moved by whole registers
+            // goes through buffers that have room for these: of less than a block, the bytes are copied there and followed by zeros, and
+            // only its own bytes are copied back. The buffers have room for what is made of a tile, and for a block of any elements.
             unsafe {
                 let (mut s, d) = (src.add(route.src.size(first)), dst.add(route.dst.size(first)));
-                // (Only whole tiles are whole lines.)
+                // Only whole tiles are whole lines.
                 let streams = streams && len == tile;
                 if reshapes {
                     if padded != len {
@@ -160,7 +160,8 @@ impl<I: Simd> Task<I> for Tiles<'_> {
     }
 }
 
-/// Runs the codecs on the parts of `n` elements: to `to`, or to one of the two buffers. Without any step, the result is the source.
+/// Runs the codecs on the parts of `n` elements. The results are at `to`, or in one of the two buffers, or, without any step,
+/// they are the source.
 ///
 /// # Safety
 /// As for every `RunRows`.
@@ -205,7 +206,7 @@ pub(super) unsafe fn few(plan: &Planned, src: *const u8, dst: *mut u8, n: usize)
     let route = &plan.route;
     let [mut even, mut odd] = [const { [MaybeUninit::<u64>::uninit(); 2 * FEW] }; 2];
     let made = [even.as_mut_ptr().cast(), odd.as_mut_ptr().cast()];
-    // SAFETY: the caller's promise. The rooms are for both parts of as many elements, of 8 bytes each.
+    // SAFETY: the caller's promise. The rooms have space for both parts of `FEW` elements, of 8 bytes each.
     unsafe {
         match (route.parts, route.dst.bits) {
             (Parts::Either, _) => {
@@ -221,7 +222,7 @@ pub(super) unsafe fn few(plan: &Planned, src: *const u8, dst: *mut u8, n: usize)
     }
 }
 
-/// Brings the results of `n` elements, a multiple of 64, to elements with more parts.
+/// Brings the results of `n` elements, a multiple of 64, to elements with more or fewer parts.
 ///
 /// # Safety
 /// The results are there, and `n` elements are writable; at a line, if they are to be streamed.
@@ -249,8 +250,8 @@ unsafe fn reshape<I: Simd>(isa: I, route: &Route, results: *const u8, dst: *mut 
     }
 }
 
-/// Writes lanes of `BITS` bits, each with a zero behind it (which is zero in either byte order). A loop for each width: to ask
-/// within the loop takes longer than all else in it.
+/// Writes lanes of `BITS` bits, each followed by a zero (which is zero in either byte order). There is a loop for each width:
+/// to test the width within the loop takes longer than all else in it.
 ///
 /// # Safety
 /// As for [`reshape`].

@@ -1,7 +1,7 @@
 //! Streams results past the caches, by stores that do not read a line first.
 //!
-//! Streaming stores have to write whole lines, which codecs do not. So a chunk of results is made in L1, and its whole lines are
-//! streamed; the rest of a line waits for the next chunk, even if that is in the next row.
+//! Streaming stores have to write whole lines, but codecs do not make whole lines. So a chunk of results is made in L1, and its
+//! whole lines are streamed; the rest of a line waits for the next chunk, even if that is in the next row.
 
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -15,18 +15,18 @@ use super::sizes::{LINE, ahead, bytes};
 
 /// Bytes of a chunk, on the side where elements are wider.
 const CHUNK: usize = 2048;
-/// How many bytes ahead of a chunk the source is prefetched while the chunk is streamed: to L1, where memory is asked once.
+/// How many bytes ahead of a chunk the source is prefetched while the chunk is streamed, where lines are prefetched once, to L1.
 const AHEAD: usize = 4096;
-/// And where it is asked twice: to L1 and, before, to L2. (Measured on a Granite Rapids, where float64 to int8 takes 1/1.2 of the time by that
-/// on AVX-512, 1/1.5 on AVX2.)
+/// These distances where lines are prefetched twice: to L1 and, earlier, to L2. (Measured on a Granite Rapids, where float64 to
+/// int8 then takes 1/1.2 of the time on AVX-512, and 1/1.5 on AVX2.)
 const TWICE: [usize; 2] = [2048, 12288];
 
-/// A number of elements that is whole blocks, and whole lines of results of `to` bits: a power of two.
+/// A number of elements that is whole blocks, and whole lines of results of `to` bits. It is a power of two.
 const fn unit(to: usize) -> usize {
     if to < 8 { 512 } else { 64 }
 }
 
-/// Elements in a chunk, by their bits on both sides.
+/// Elements in a chunk, by the bits of an element on both sides.
 pub(super) const fn chunk([from, to]: [usize; 2]) -> usize {
     let unit = unit(to);
     let most = 8 * CHUNK / if from > to { from } else { to };
@@ -36,7 +36,7 @@ pub(super) const fn chunk([from, to]: [usize; 2]) -> usize {
 /// Casts rows of `n` elements as [`Job::run_rows`] does. A [`fence`](super::simd::fence) must follow.
 ///
 /// # Safety
-/// As for every `RunRows`, whose elements have so many bits in memory: in several rows whole bytes.
+/// As for every `RunRows`, and its elements have so many bits in memory: whole bytes, if there are several rows.
 pub(super) unsafe fn rows<I: Simd>(
     job: &Job,
     bits: [usize; 2],
@@ -45,8 +45,8 @@ pub(super) unsafe fn rows<I: Simd>(
     n: usize,
     apart: &Apart,
 ) {
-    // SAFETY: the caller's rows; what `made` asks for are elements of those, to them or to a room of as many. The instruction set is
-    // available: that is promised to every `RunRows`.
+    // SAFETY: the caller's rows. What `made` asks `make` for are elements of these, written to their places or to a room for as
+    // many. The instruction set is available: that is promised to every `RunRows`.
     unsafe {
         let isa = I::assume();
         let make = |_: usize, src: *const u8, dst: *mut u8, n: usize| job.run_rows(src, dst, n, &Apart::ONE);
@@ -54,22 +54,22 @@ pub(super) unsafe fn rows<I: Simd>(
     }
 }
 
-/// Makes results of a row, from an element on.
+/// A function that makes results of a row, from an element on.
 pub(super) struct Maker<F> {
     make: F,
     peels: bool,
 }
 
 impl<F: Fn(usize, *const u8, *mut u8, usize)> Maker<F> {
-    /// `peels`: may the first chunk of a row end at a line of the destination? Else all chunks begin at multiples of [`unit()`].
+    /// `peels`: whether the first chunk of a row may end at a line of the destination. If not, all chunks begin at multiples of [`unit()`].
     ///
     /// # Safety
-    /// It reads and writes as many elements as it is told, and no others.
+    /// `make` reads and writes as many elements as it is told, and no others.
     pub(super) unsafe fn new(make: F, peels: bool) -> Self {
         Self { make, peels }
     }
 
-    /// # Safety
+    /// The `n` elements are readable from `src` on and writable from `dst` on.
     /// They are readable and writable.
     #[inline(always)]
     unsafe fn make(&self, first: usize, src: *const u8, dst: *mut u8, n: usize) {
@@ -77,10 +77,10 @@ impl<F: Fn(usize, *const u8, *mut u8, usize)> Maker<F> {
     }
 }
 
-/// As [`rows`], with any maker.
+/// As [`rows`], but with any maker of results.
 ///
 /// # Safety
-/// As for [`rows`], of what makes them.
+/// As for [`rows`], and `maker` makes these results.
 pub(super) unsafe fn made<I: Simd>(
     isa: I,
     maker: &Maker<impl Fn(usize, *const u8, *mut u8, usize)>,
@@ -100,8 +100,8 @@ pub(super) unsafe fn made<I: Simd>(
     let row = bytes(n, to);
     let is_one = apart.dst == row as isize;
     let (mut row_src, mut row_dst) = (src, dst);
-    // The first line of the buffer is this one of the destination. In it, the bytes from `begun` to `held` are results
-    // that are to be written.
+    // The first line of the buffer stands for this line of the destination. In the buffer, the bytes from `begun` to `held` are
+    // results that are yet to be written.
     let (mut line, mut begun, mut held) = (dst, 0, 0);
     let mut left = apart.rows;
     while left > 0 {
@@ -112,11 +112,11 @@ pub(super) unsafe fn made<I: Simd>(
                 ptr::copy_nonoverlapping(lines.add(begun), line.wrapping_add(begun), held - begun);
                 begun = row_dst.addr() % LINE;
                 (line, held) = (row_dst.wrapping_sub(begun), begun);
-                // The last line is written in part, and so is the first one of the next row, which is often adjacent: prefetched, so that
-                // later stores need not wait for them.
+                // The last line of a row is written in part, and so is the first line of the next row, which is often adjacent.
+                // They are prefetched, so that later stores need not wait for them.
                 isa.run(Ask { from: row_dst.wrapping_add(row), bytes: 2 * LINE });
             }
-            // Up to a line; or if no element ends at one, results are made at the same offset from a line as the destination has.
+            // Peels up to a line. If no element ends at one, results are made at the same offset from a line as the destination has.
             let mut first = if !maker.peels || held.is_multiple_of(I::BYTES) {
                 0
             } else {
@@ -160,7 +160,7 @@ pub(super) unsafe fn made<I: Simd>(
     unsafe { ptr::copy_nonoverlapping(lines.add(begun), line.wrapping_add(begun), held - begun) };
 }
 
-/// Copies bytes. A [`fence`](super::simd::fence) must follow.
+/// Copies bytes, streaming whole lines. A [`fence`](super::simd::fence) must follow.
 #[inline(always)]
 pub(super) fn copied<I: Simd>(isa: I, run: Run) {
     let asks = Asks::new([8, 8]);
@@ -169,7 +169,7 @@ pub(super) fn copied<I: Simd>(isa: I, run: Run) {
     });
 }
 
-/// The place `bytes` further along rows of `row` bytes.
+/// The place `bytes` bytes further along rows of `row` bytes.
 fn further(src: *const u8, bytes: usize, row: usize, apart: &Apart) -> *const u8 {
     if bytes < row || apart.rows == 1 {
         return src.wrapping_add(bytes);
@@ -177,7 +177,7 @@ fn further(src: *const u8, bytes: usize, row: usize, apart: &Apart) -> *const u8
     src.wrapping_offset(apart.src.wrapping_mul((bytes / row) as isize)).wrapping_add(bytes % row)
 }
 
-/// Prefetches bytes to L1. The addresses need not be valid.
+/// Prefetches bytes to L1. Their addresses need not be valid.
 #[inline(always)]
 pub(super) fn ask<I: Simd>(isa: I, from: *const u8, bytes: usize) {
     let mut at = 0;
@@ -187,7 +187,7 @@ pub(super) fn ask<I: Simd>(isa: I, from: *const u8, bytes: usize) {
     }
 }
 
-/// Prefetches bytes to L2.
+/// Prefetches bytes to L2. Their addresses need not be valid.
 #[inline(always)]
 pub(super) fn ask_far<I: Simd>(isa: I, from: *const u8, bytes: usize) {
     let mut at = 0;
@@ -197,7 +197,7 @@ pub(super) fn ask_far<I: Simd>(isa: I, from: *const u8, bytes: usize) {
     }
 }
 
-/// [`ask`].
+/// [`ask`] as a task.
 struct Ask {
     from: *const u8,
     bytes: usize,
@@ -212,19 +212,19 @@ impl<I: Simd> Task<I> for Ask {
     }
 }
 
-/// What memory is asked for while a chunk of results is streamed; by the distance, then by the place.
+/// What is prefetched while a chunk of results is streamed: first as distances in bytes, then as places.
 #[derive(Clone, Copy)]
 struct Asks<T> {
-    /// Bytes of the source with each line of results.
+    /// Bytes of the source that are prefetched with each line of results.
     step: usize,
-    /// To L1.
+    /// Where to prefetch to L1.
     near: T,
-    /// To L2.
+    /// Where to prefetch to L2, if at all.
     far: Option<T>,
 }
 
 impl Asks<usize> {
-    /// For casts between elements of so many bits.
+    /// For casts between elements of these numbers of bits.
     #[inline(never)]
     fn new([from, to]: [usize; 2]) -> Self {
         let processor = this_processor();
@@ -237,8 +237,8 @@ impl Asks<usize> {
         }
     }
 
-    /// Elements of a chunk. Where memory is asked twice, it had better be asked often, unless there is little to compute: what only
-    /// halves 32 or 64 bits.
+    /// Elements in a chunk. Where lines are prefetched twice, it is better to do so more often, in shorter chunks, unless there
+    /// is little to compute: in casts that only halve 32 or 64 bits.
     #[inline(never)]
     fn chunk(&self, bits: [usize; 2]) -> usize {
         let [from, to] = bits;
@@ -256,7 +256,7 @@ impl Asks<usize> {
     }
 }
 
-/// Streams whole lines, and prefetches the source meanwhile where that gains: else memory would not be read while it is written.
+/// Streams whole lines, and meanwhile prefetches the source where that gains: otherwise memory would not be read while it is written.
 struct Stream {
     from: *const u8,
     to: *mut u8,

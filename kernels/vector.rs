@@ -1,4 +1,4 @@
-//! The loops of the vector kernels, and what is around them: ends of rows, tables, the environment.
+//! The loops of the vector kernels, and what surrounds them: the ends of rows, tables, the environment.
 
 use core::hint;
 use core::mem::MaybeUninit;
@@ -24,7 +24,7 @@ use super::{once, stochastic};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::route::{Parts, Route, Work};
 
-/// A buffer for a block: as many registers as an element has bytes, or one if it has fewer than 8 bits.
+/// A buffer for a block: as many registers as an element has bytes, or one if an element has fewer than 8 bits.
 struct Room<I: Simd, W: Width>(MaybeUninit<W::Block<I>>);
 
 impl<I: Simd, W: Width> Room<I, W> {
@@ -40,9 +40,9 @@ impl<I: Simd, W: Width> Room<I, W> {
     }
 }
 
-/// Bytes of a destination from which on it pays to align the stores. For less, the partial blocks at both ends cost more than that
-/// saves. Unaligned stores of whole lines all lie across two lines, narrower ones only sometimes. (Measured on Zen 4, where 2 to 8 KiB
-/// take up to 1.8 times as long aligned, integers and floats of 32 bits to each other 0.87 times; and on Zen 3.)
+/// The number of bytes of a destination from which on it pays to align the stores. For less, the partial blocks at both ends cost more
+/// than aligning saves. Unaligned stores of whole lines always lie across two lines, narrower ones only sometimes. (Measured on Zen 4,
+/// where 2 to 8 KiB take up to 1.8 times as long aligned, integers and floats of 32 bits to each other 0.87 times; and on Zen 3.)
 const fn aligns_from<I: Simd>() -> usize {
     if I::BYTES == LINE { 8 << 10 } else { 16 << 10 }
 }
@@ -50,15 +50,16 @@ const fn aligns_from<I: Simd>() -> usize {
 impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
     type Job = Job;
 
-    /// Casts every block. What is left of a row, less than a block, goes through a buffer.
+    /// Casts every block. The end of a row, less than a block, goes through a buffer.
     #[inline(always)]
     unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
         let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
-        // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
-        // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
+        // SAFETY: the caller's promise. Every whole block is among the elements. A partial block goes through two buffers that
+        // have room for a whole one: only its own bytes are copied to the first, and only its own from the second. Blocks begin
         // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
         unsafe {
-            // (Called without an environment, but the codec may raise flags.)
+            // The kernel may be called without an environment, but the codec operates on floats: it is run again in one that
+            // keeps subnormals.
             if const { C::FLOATS && !C::FLUSHES } && !isa.keeps_subnormals() {
                 return (job.rerun)(job, src, dst, n, apart);
             }
@@ -73,7 +74,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
             let (room_src, room_dst) = (room_src.start(), room_dst.start());
             let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
             while rows > 0 {
-                // First up to a line of the destination, if that pays; then to the end.
+                // First up to a line of the destination, if that pays; then to the end of the row.
                 let peeled = if bytes(n, dst_bits) >= const { aligns_from::<I>() } {
                     ahead(row_dst, src_bits, dst_bits) % I::BYTES
                 } else {
@@ -81,8 +82,8 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
                 };
                 let (mut left, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
                 let (mut from, mut to) = (row_src, row_dst);
-                // Where a partial block comes from and goes to, while the loop casts it in the buffers. (So the codec is compiled once here,
-                // not twice.)
+                // Where a partial block comes from and goes to while the loop casts it in the buffers. (This way the codec is
+                // compiled here once, not twice.)
                 let mut outside: Option<(*const u8, *mut u8)> = None;
                 loop {
                     let mut blocks = if outside.is_none() { left / I::BYTES } else { 1 };
@@ -122,7 +123,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
 impl<I: Simd, R: Reads, C: Codec<I, From = Scaled<R>>> Kernel<I, Scale> for C {
     type Job = Job;
 
-    /// Casts every block, without aligning. The last one of a row goes through a buffer if it is partial.
+    /// Casts every block, without aligning the stores. The last block of a row goes through a buffer if it is partial.
     #[inline(always)]
     unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) {
         let src_bits = const { bits::<C::From>() };
@@ -132,7 +133,8 @@ impl<I: Simd, R: Reads, C: Codec<I, From = Scaled<R>>> Kernel<I, Scale> for C {
         let (mut room_src, mut room_dst) =
             (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
-        // SAFETY: the rows as in the loop of casts without scales; the arrays of `scale` reach to the end of the last block, as `RunScaled` asks, and `at` counts the elements of those blocks.
+        // SAFETY: the rows are as in the loop of casts without scales. The arrays of `scale` reach to the end of the last
+        // block, as `RunScaled` asks, and `at` counts the elements of those blocks.
         unsafe {
             let (mut row_src, mut row_dst, mut rows) = (src, dst, scale.apart.rows);
             while rows > 0 {
@@ -144,7 +146,7 @@ impl<I: Simd, R: Reads, C: Codec<I, From = Scaled<R>>> Kernel<I, Scale> for C {
                 loop {
                     while blocks > 0 {
                         R::begin(isa, &mut under.loaded, &under.scale, true);
-                        // (Codes have nothing next: they are not read twice.)
+                        // Codes are not prefetched: they are not read twice.
                         if const { bits::<C::From>() >= 16 } && scale.next != 0 {
                             let next = from.wrapping_offset(scale.next);
                             stream::ask_far(isa, next, const { bytes(I::BYTES, bits::<C::From>()) });
@@ -176,10 +178,10 @@ impl<I: Simd, R: Reads, C: Codec<I, From = Scaled<R>>> Kernel<I, Scale> for C {
     }
 }
 
-/// Copies the first `n` elements of a block from its room, and says how many bytes those are.
+/// Copies the first `n` elements of a block from its room to `dst`, and returns how many bytes they have.
 ///
 /// # Safety
-/// They were stored there, and are writable.
+/// The block was stored in the room, and the elements are writable at `dst`.
 #[inline(always)]
 unsafe fn copy_out<I: Simd, W: Width>(isa: I, room: *mut u8, n: usize, high: bool, dst: *mut u8) -> usize {
     let made = bytes(n, W::BITS);
@@ -199,8 +201,7 @@ unsafe fn copy_out<I: Simd, W: Width>(isa: I, room: *mut u8, n: usize, high: boo
     made
 }
 
-/// Casts one to [`FEW`] elements, without a buffer. The compiler sees which registers of a block are empty, and does not compute
-/// those.
+/// Casts one to [`FEW`] elements without a buffer. The compiler sees which registers of a block are empty, and does not compute them.
 ///
 /// # Safety
 /// As for every `RunRows`.
@@ -214,7 +215,7 @@ unsafe fn few<I: Simd, C: Codec<I>>(
     dst: *mut u8,
     n: usize,
 ) {
-    // SAFETY: the caller's promise, of no more elements than `few` is called with.
+    // SAFETY: the caller's promise; `few` is called with at most `LOOPLESS` elements, which are no more than `FEW`.
     unsafe {
         hint::assert_unchecked(n.wrapping_sub(1) < FEW);
         let block = <C::From as Source>::Width::load_few(isa, src, n, src_high);
@@ -234,13 +235,13 @@ pub(super) fn plan<I: Ways>(_: I, plan: &mut Plan) {
         plan.kernel = stochastic::kernel::<I>;
         return;
     }
-    // Without memory for the steps or their tables, the reference casts, which needs none.
+    // Without memory for the steps or their tables, the reference casts, because it needs none.
     let mut found = Steps::NONE;
     let Some(steps) = codec::ways::find_steps::<I>(route, &mut found).and_then(|()| once::keep(found.all()))
     else {
         return;
     };
-    // (Without memory for tuples, the steps cast.)
+    // Without memory for tuples, the steps cast.
     plan.tuples = codec::ways::tuples::<I>(route);
     plan.ready = match steps {
         [step] if stage::is_plain(route) => Some(step),
@@ -263,13 +264,13 @@ pub(super) fn plan<I: Ways>(_: I, plan: &mut Plan) {
     plan.flushes = has(Subnormals::Flushed) && !has(Subnormals::Kept) && !this_processor().flushes_f16();
 }
 
-/// Does a codec keep up with memory? Then its results are better streamed. If it computes for longer than memory takes, the caches had
-/// better write the results meanwhile.
+/// Whether a codec keeps up with memory. If so, its results are better streamed. If it computes for longer than memory takes,
+/// it is better that the caches write the results meanwhile.
 ///
-/// AVX-512 keeps up, and so does whatever writes an imaginary part of 0 beside each result. Narrower registers do not keep up where
-/// they search a table row by row, round to a narrow float, or have no instruction for a conversion. Packed results of elements of 64
-/// bits, or of floats that take long to narrow, are so few bytes that streaming them costs more than it gains; except results of 4
-/// or 6 bits on cores that gain. Measured both ways, on some eighty pairs of all these kinds.
+/// AVX-512 keeps up, and so does any codec that writes an imaginary part of 0 beside each result. Narrower registers do not
+/// keep up where they search a table row by row, round to a narrow float, or have no instruction for a conversion. Packed
+/// results of elements of 64 bits, or of floats that take long to narrow, have so few bytes that streaming them costs more than
+/// it gains, except results of 4 or 6 bits on cores that gain. Measured both ways, on some eighty pairs of all these kinds.
 fn keeps_up<I: Simd>(route: &Route) -> bool {
     let (from, to) = (route.from, route.to);
     let floats = [from, to].map(|dtype| matches!(dtype.kind(), Kind::Float(_)));
@@ -295,8 +296,8 @@ fn keeps_up<I: Simd>(route: &Route) -> bool {
 /// # Safety
 /// As for every [`PlanKernel`](super::plan::PlanKernel).
 pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    // SAFETY: the elements are those of the caller, or the bytes of them that 8 are, and what is left of those; the table chose
-    // the codecs for this route and a machine that has its instruction set.
+    // SAFETY: the elements are those of the caller, counted in the codec's units. `plan` chose the codecs for this route and
+    // for a machine that has its instruction set.
     unsafe {
         let Some(step) = plan.ready else {
             return shaped::<I>(plan, src, dst, n);
@@ -311,8 +312,8 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
     }
 }
 
-/// Runs one step on many elements, streaming if the results are more than the caches keep. `bits` are those of an element on both
-/// sides.
+/// Runs one step on many elements, and streams the results if they are more than the caches keep. `bits` are those of an
+/// element on both sides.
 ///
 /// # Safety
 /// As for every `RunRows`.
@@ -338,7 +339,7 @@ unsafe fn long<I: Simd>(
     }
 }
 
-/// Elements from which on results may be streamed.
+/// The number of elements from which on results may be streamed.
 pub(super) const MANY: usize = 4096;
 
 /// The kernel for elements of any layout.
@@ -347,12 +348,12 @@ pub(super) const MANY: usize = 4096;
 /// As for every [`PlanKernel`](super::plan::PlanKernel).
 pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     let _environment = plan.environment(n >= MANY);
-    // SAFETY: as in `plain`.
+    // SAFETY: as in `plain`. With tuples, each 8 elements are whole bytes on both sides; what is left of the elements follows them.
     unsafe {
         let isa = I::assume();
         match plan.tuples {
             Some(tuple) if n >= 8 => {
-                // (8 elements have as many bytes as one has bits.)
+                // 8 elements have as many bytes as one has bits.
                 let (eights, left, [from, to]) = (n / 8, n % 8, codec_bits(&plan.route));
                 let tuples = eights * (8 * from / tuple.bits);
                 long(isa, plan, &tuple.step, [tuple.bits, tuple.step.bits], src, dst, tuples);
@@ -366,7 +367,7 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
     }
 }
 
-/// [`Work::Copy`]: by memcpy, or by registers where memcpy may be slow or would not stream.
+/// Runs [`Work::Copy`]: by memcpy, or by registers where memcpy may be slow or would not stream.
 ///
 /// # Safety
 /// As for every [`PlanKernel`](super::plan::PlanKernel).

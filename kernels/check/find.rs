@@ -1,4 +1,4 @@
-//! Finds codes that lie in one of some ranges.
+//! Finds the codes that lie in one of some ranges.
 
 use core::marker::PhantomData;
 
@@ -10,7 +10,7 @@ use super::lanes::{Among, Ordered, SINGLES, Singles, Sought, Wide8, Wide16, Wide
 pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, ranges: &[CodeRange], bits: &mut Bits) -> usize {
     let Codes { bytes, width } = codes;
     assert!(bytes.len() / width <= MOST && matches!(width, 1 | 2 | 4 | 8));
-    // (Of 64 bits, single codes are looked for as ranges are.)
+    // Single codes of 64 bits are searched for as ranges are.
     let is_single = |range: &&CodeRange| width < 8 && range.is_single(width);
     let (singles, others) = ranges.split_at(ranges.iter().take_while(is_single).count());
     let mut found = 0;
@@ -25,7 +25,7 @@ pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, ranges: &[CodeRange], bits
     found
 }
 
-/// Ranges that are looked for in one pass: as many as registers hold.
+/// The number of ranges that are searched for in one pass: as many as registers hold.
 const RANGES: usize = 4;
 
 struct Find<'a, L>(&'a [u8], &'a [CodeRange], &'a mut Bits, PhantomData<L>);
@@ -85,7 +85,7 @@ fn each_block<I: Simd, L: Ordered<I>, A: Among<I>>(
     let mut room = BlockRoom([0; 8 * 64]);
     let (mut at, mut count) = (0, 0);
     while !codes.is_empty() {
-        // What is no whole block is one in the room.
+        // Less than a whole block is copied to the room.
         let (some, mut block);
         match codes.split_at_checked(L::BYTES * I::BYTES) {
             Some((whole, left)) => (some, block, codes) = (I::BYTES, whole, left),
@@ -116,7 +116,7 @@ mod tests {
     use crate::formats::isa::Isa;
     use crate::kernels::backend::Backend;
 
-    /// Every instruction set says of codes of every width what the ranges say of each.
+    /// Every instruction set finds, among codes of every width, those that lie in the ranges.
     #[test]
     fn as_ranges_say() {
         let mut state = 1u64;

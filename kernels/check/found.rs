@@ -19,29 +19,29 @@ pub(crate) struct Fit {
     /// For floats, the bits that are 0 if the target has the number exactly.
     pub(crate) cut: u64,
     /// Fills the lanes of a register behind the last element: a code that fits and is exact, that of 0 or 1. (For integers to
-    /// float8_e8m0fnu, which has no 0, it does not fit: then elements of such a register are judged.)
+    /// float8_e8m0fnu, which has no 0, it does not fit; the elements of such a register are then judged.)
     pub(crate) inside: u64,
 }
 
-/// What a scan looks at.
+/// What a scan asks of the elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scan {
     /// Integers: are they in a range?
     Integers,
     /// Floats: are they in a range, and do they have no more bits than the target?
     Floats,
-    /// The same, and none is negative.
+    /// Floats: are they in a range, with no more bits than the target, and is none negative?
     Positive,
     /// Floats: are they in a range, and whole?
     Whole,
-    /// The same, and none is negative.
+    /// Floats: are they in a range, whole, and is none negative?
     Natural,
 }
 
 /// The result of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
-    /// Every element is in the range. (Else the count is arbitrary.)
+    /// Whether every element is in the range. If not, the count is arbitrary.
     pub(crate) fits: bool,
     /// How many elements are in the range, but not exact.
     pub(crate) inexact: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Codes<'a> {
     pub(crate) width: usize,
 }
 
-/// Codes to find: those that, masked, are from `low` to `high`.
+/// Codes to find: those that, after masking, lie between `low` and `high`, both included.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CodeRange {
     pub(crate) mask: u64,
@@ -63,7 +63,7 @@ pub(crate) struct CodeRange {
 }
 
 impl CodeRange {
-    /// Is it a single code of `bytes` bytes?
+    /// Whether the range is a single code of `bytes` bytes.
     pub(crate) fn is_single(&self, bytes: usize) -> bool {
         self.low == self.high && self.mask == u64::MAX >> (64 - 8 * bytes)
     }
@@ -77,11 +77,11 @@ impl CodeRange {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference has no loops"))]
 pub(crate) enum Exact<'a> {
-    /// All of them are.
+    /// All of them are exact.
     All,
-    /// Floats that are whole.
+    /// Floats are exact if they are whole.
     Whole,
-    /// Those that are equal to these bytes, which they became when they were cast there and back.
+    /// Codes are exact if they equal these bytes, which they became when they were cast to the target and back.
     Back(&'a [u8]),
 }
 
@@ -89,7 +89,8 @@ pub(crate) enum Exact<'a> {
 pub(crate) struct Kept<'a> {
     pub(crate) dst: Destination<'a, u8>,
     pub(crate) width: usize,
-    /// The codes are float64s, truncated to int64 first. What int64 does not hold becomes its minimum and is lost, except this code.
+    /// The codes are float64s, which are truncated to int64 first. What int64 does not hold becomes its minimum and is lost,
+    /// except this code.
     pub(crate) cut: Option<u64>,
 }
 
@@ -99,7 +100,7 @@ pub(crate) const MOST: usize = 2048;
 /// A bit for each code, the first in the lowest bit of the first word.
 pub(crate) type Bits = [u64; MOST / 64];
 
-/// Which codes are lost, which of the others are inexact, and how many.
+/// Which codes are lost, which of the others are inexact, and how many there are of each.
 #[derive(Default, Debug)]
 pub(crate) struct Verdict {
     pub(crate) lost: Bits,
@@ -110,7 +111,7 @@ pub(crate) struct Verdict {
 
 #[cfg(isa = "vector")]
 impl Verdict {
-    /// Adds the bits of a block of codes from index `at` on, which lie within one word: those that are lost, and those that are inexact.
+    /// Adds the bits of a block of codes, which begins at index `at` and lies within one word: the lost ones, and the inexact ones.
     #[inline(always)]
     pub(super) fn add(&mut self, at: usize, [lost, inexact]: [u64; 2]) {
         if let (Some(losts), Some(inexacts)) = (self.lost.get_mut(at / 64), self.inexact.get_mut(at / 64)) {
@@ -122,7 +123,7 @@ impl Verdict {
     }
 }
 
-/// How many codes are in which class. Inf and NaN are counted whether they are lost or not.
+/// How many codes are in each class. Inf and NaN are counted whether they are lost or not.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counts {
     pub(crate) above: usize,
@@ -132,7 +133,7 @@ pub(crate) struct Counts {
     pub(crate) inf: usize,
 }
 
-/// A cast with a scan in one loop.
+/// A loop that casts and scans.
 #[derive(Clone, Copy)]
 pub(crate) struct Fused<'a> {
     pub(super) plan: &'a Planned,

@@ -14,7 +14,7 @@ use crate::formats::dtype::DType;
 use crate::formats::options::Rounding;
 use crate::formats::route::Parts;
 
-/// The loop that casts and checks, if there is one for the pair.
+/// Returns the loop that casts and checks, if there is one for the pair.
 pub(super) fn fused<I: Simd>(_: I, plan: &Planned, counts: bool) -> Option<Fused<'_>> {
     by_registers::<I::Dynamic>(plan, counts)
 }
@@ -31,7 +31,7 @@ fn by_registers<I: Simd>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
             (_, _, Rounding::NearestAway, _) => return None,
             (DType::F64, DType::I32, _, true) => blocks::<I, F64ToI32<I, true>>,
             (DType::F64, DType::I32, _, false) => blocks::<I, F64ToI32<I, false>>,
-            // (In other rounding modes, what is too large may become the largest number.)
+            // In other rounding modes, what is too large may become the largest number.
             (DType::F64, DType::F32, Rounding::NearestEven, true) => blocks::<I, ToFloat<I, F64ToF32, true>>,
             (DType::F64, DType::F32, Rounding::NearestEven, false) => {
                 blocks::<I, ToFloat<I, F64ToF32, false>>
@@ -57,7 +57,7 @@ trait CheckedCast<I: Simd> {
     fn found(&self, isa: I, fit: &Fit, n: usize) -> Found;
 }
 
-/// With the integer scan.
+/// Checks by the scan of integers.
 struct I64ToI32<I: Simd>(IntegerScan<I, Wide64>);
 
 impl<I: Simd> CheckedCast<I> for I64ToI32<I> {
@@ -79,7 +79,7 @@ impl<I: Simd> CheckedCast<I> for I64ToI32<I> {
     }
 }
 
-/// Counts lanes that differ, by counting those that do not.
+/// Counts lanes that differ, by counting those that are equal.
 struct Unlike<I: Simd, L> {
     same: Tally<I::V>,
     lanes: PhantomData<L>,
@@ -109,13 +109,13 @@ impl<I: Simd, L: FloatLanes<I>> Unlike<I, L> {
     }
 }
 
-/// Casts to int32 and back: elements that come back the same fit. Whatever does not fit becomes the minimum, so if there is a minimum
+/// Casts to int32 and back: elements that come back unchanged fit. What does not fit becomes the minimum, so if the minimum is
 /// among the results, the elements are scanned again.
 struct F64ToI32<I: Simd, const COUNTS: bool> {
     /// The smallest integer that was made.
     least: I::V,
-    /// The bits in which any element differed. A difference in the sign alone does not matter: it is that of a zero, or of 2^31, which
-    /// becomes the minimum.
+    /// The bits in which any element differs after the way back. A difference in the sign alone does not matter: it is the sign
+    /// of a zero, or of 2^31, which has become the minimum.
     differ: I::V,
     fractions: Unlike<I, Wide64>,
 }
@@ -223,7 +223,7 @@ impl<I: Simd, N: RoundTrip<I>, const COUNTS: bool> CheckedCast<I> for ToFloat<I,
     }
 }
 
-/// Runs such a cast on all blocks that both buffers have.
+/// Runs a cast that checks its results on all blocks that both buffers have.
 fn blocks<I: Simd, P: CheckedCast<I>>(
     plan: &Planned,
     fit: &Fit,
@@ -253,6 +253,6 @@ fn blocks<I: Simd, P: CheckedCast<I>>(
 
     let _environment = Environment::new(plan.route.policy.rounding);
     let found = I::of(plan.isa).map(|isa| isa.run(Blocks::<P>(fit, src, dst, PhantomData)));
-    // (The plan is one of this instruction set, so there is a result.)
+    // The plan is one of this instruction set, so there is a result.
     found.unwrap_or(Found { fits: false, inexact: 0 })
 }

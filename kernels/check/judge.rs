@@ -1,4 +1,4 @@
-//! Judges single codes: which are lost, which are inexact, and how many there are of each class.
+//! Judges codes one by one: which are lost, which are inexact, and how many there are of each class.
 
 use core::marker::PhantomData;
 
@@ -30,12 +30,12 @@ pub(super) fn judge<I: Simd>(
         (_, _, Inside::One(_)) => all_or_back::<I, Wide64, 1>(exact),
         (_, _, Inside::Two(_)) => all_or_back::<I, Wide64, 2>(exact),
     };
-    // As in `scan`.
+    // Truncation may raise a flag; the loop is called by pointer, as in `scan`.
     let _environment = matches!(exact, Exact::Whole).then(|| Environment::new(Rounding::NearestEven));
     every(isa, [codes.bytes, back], &inside.ranges(), limits, verdict, kept);
 }
 
-/// Can codes of `width` bytes be truncated, as [`Kept`] has it?
+/// Whether codes of `width` bytes can be truncated as [`Kept`] asks.
 pub(super) fn cuts<I: Simd>(_: I, width: usize) -> bool {
     I::CUTS && width == 8
 }
@@ -49,7 +49,7 @@ fn all_or_back<I: Simd, L: Compared<I>, const RANGES: usize>(exact: Exact<'_>) -
     }
 }
 
-/// The codes that are not lost: those that lie in one of these ranges.
+/// The ranges in which codes are not lost.
 #[derive(Clone, Copy)]
 enum Inside {
     One(CodeRange),
@@ -64,12 +64,12 @@ impl Inside {
         }
         let (low, high) = (limits.low as u64, limits.high as u64);
         let (kept, sign) = (limits.kept as u64 + 1, limits.nonzero + 1);
-        // A range that is symmetric about 0 needs magnitudes alone. Codes that are kept besides (Inf, NaN) are just before 0, if one counts
-        // on past the largest.
+        // A range that is symmetric about 0 needs only magnitudes. Codes that are kept in addition (Inf, NaN) come just before
+        // 0, if one counts on past the largest.
         if limits.low == -1 - limits.high && !matches!(exact, Exact::Whole) {
             return Self::One(CodeRange { mask: limits.nonzero, low: kept, high });
         }
-        // (In the same way, codes that are kept of one sign are just before the zero of the other.)
+        // In the same way, kept codes of one sign come just before the zero of the other sign.
         if limits.low < 0 {
             let above = CodeRange { mask: u64::MAX, low: kept ^ sign, high };
             return Self::Two([above, CodeRange { mask: u64::MAX, low: kept, high: low ^ limits.nonzero }]);
@@ -89,7 +89,7 @@ impl Inside {
 }
 
 pub(super) fn count<I: Simd>(isa: I, codes: Codes<'_>, limits: &Limits) -> Counts {
-    // (An i16 can count that many.)
+    // An i16 can count that many.
     assert!(codes.bytes.len() / codes.width <= MOST && matches!(codes.width, 2 | 4 | 8));
     match codes.width {
         2 => isa.run(Classes::<i16, 2>(codes.bytes.as_chunks().0, limits, PhantomData)),
@@ -100,10 +100,10 @@ pub(super) fn count<I: Simd>(isa: I, codes: Codes<'_>, limits: &Limits) -> Count
 
 /// How to tell whether codes are exact, in registers.
 trait Rule<I: Simd, L: Lanes<I>> {
-    /// All ones in the lanes of exact codes. None if all codes are exact.
+    /// All ones in the lanes of exact codes, zeros in the others. None if all codes are exact.
     fn exact(isa: I, code: I::V, back: I::V, nonzero: I::V) -> Option<I::V>;
 
-    /// Are all codes exact, so that integers may be [`Kept`]? (A constant for the compiler.)
+    /// Whether all codes are exact, so that integers may be [`Kept`]. (A constant to the compiler.)
     #[inline(always)]
     fn is_everything(isa: I) -> bool {
         let any = isa.splat64(0);
@@ -141,7 +141,7 @@ impl<I: Simd, L: FloatLanes<I>> Rule<I, L> for Whole {
 struct Bounds<I: Simd, const RANGES: usize> {
     nonzero: I::V,
     kept: I::V,
-    /// Where codes are truncated, the one that is never lost.
+    /// If codes are truncated, the code that is never lost.
     spared: I::V,
     ranges: [Sought<I>; RANGES],
 }
@@ -159,7 +159,7 @@ impl<I: Simd, const RANGES: usize> Bounds<I, RANGES> {
         }
     }
 
-    /// For each code of a block two bits: is it lost, is it inexact?
+    /// Two bits for each code of a block: whether it is lost, and whether it is inexact.
     #[inline(always)]
     fn block<L: Compared<I>, R: Rule<I, L>, const CUTS: bool>(
         &self,
@@ -184,7 +184,7 @@ impl<I: Simd, const RANGES: usize> Bounds<I, RANGES> {
             }
             keeps[k] = isa.and_not(losses[k], integer);
             if let Some(exact) = R::exact(isa, code, back, self.nonzero) {
-                // What is kept (Inf, NaN) counts as exact, whatever it comes back as. (There is none among integers.)
+                // What is kept (Inf, NaN) counts as exact, whatever it becomes when it is cast back. (No integer is kept in this sense.)
                 let kept = L::gt(isa, isa.and(code, self.nonzero), self.kept);
                 let settled = isa.or(isa.or(losses[k], exact), kept);
                 inexact[k] = isa.and_not(settled, isa.splat64(u64::MAX));
@@ -205,7 +205,7 @@ impl<I: Simd, const RANGES: usize> Bounds<I, RANGES> {
     }
 }
 
-/// Judges codes, with what they come back as.
+/// Judges `codes`: the codes themselves, and what they became when they were cast to the target and back.
 fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const RANGES: usize>(
     isa: I,
     codes: [&[u8]; 2],
@@ -237,7 +237,7 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const RANGES: usize>(
     }
 
     impl<L, R, const RANGES: usize> Judge<'_, L, R, RANGES> {
-        /// (Loops of their own, for either has enough to do.)
+        /// With and without truncation, the loop is a separate one, as each has enough to do.
         #[inline(always)]
         fn run<I: Simd, const CUTS: bool>(self, isa: I, spared: u64)
         where
@@ -249,7 +249,7 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const RANGES: usize>(
                 (Bounds::<I, RANGES>::new::<L>(isa, limits, ranges, spared), L::BYTES * I::BYTES);
             let [mut room, mut room_back] = [const { BlockRoom([0; 8 * 64]) }; 2];
             let mut at = 0;
-            // The last block, if partial, is copied to a buffer, so that the code that judges is here only once.
+            // The last block, if partial, is copied to a buffer, so that the code that judges is compiled only once.
             loop {
                 let (some, first, first_back);
                 match (codes.split_at_checked(block), back.split_at_checked(block)) {
@@ -292,7 +292,7 @@ trait Lane<const BYTES: usize>: Copy + Ord {
     const ZERO: Self;
 
     fn read(bytes: [u8; BYTES]) -> Self;
-    /// From the low bits.
+    /// The lane of these low bits.
     fn of(bits: u64) -> Self;
     fn and(self, other: Self) -> Self;
     fn xor(self, other: Self) -> Self;
@@ -341,8 +341,8 @@ macro_rules! lane {
 }
 lane!(i16 i32 i64);
 
-/// Counts codes by class, no more than an i16 can count. Plain Rust, which the compiler vectorises where [`Simd::run`] has enabled the
-/// features.
+/// Counts codes by class, of at most as many codes as an i16 can count. This is plain Rust, which the compiler vectorises where
+/// [`Simd::run`] has enabled the features.
 struct Classes<'a, L, const BYTES: usize>(&'a [[u8; BYTES]], &'a Limits, PhantomData<L>);
 
 impl<I: Simd, L: Lane<BYTES>, const BYTES: usize> Task<I> for Classes<'_, L, BYTES> {
@@ -373,7 +373,7 @@ impl<I: Simd, L: Lane<BYTES>, const BYTES: usize> Task<I> for Classes<'_, L, BYT
         Counts {
             above: above.count() - more,
             below: below.count() - less,
-            // None is where the target has a sign.
+            // 0 where the target has a sign.
             negative: negatives.count().saturating_sub(less),
             nan,
             inf: more + less - nan,

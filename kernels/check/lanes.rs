@@ -14,7 +14,7 @@ pub(super) trait Lanes<I: Simd> {
     fn sub(isa: I, a: I::V, b: I::V) -> I::V;
 }
 
-/// Narrows the registers of a block of codes of `from` bytes to their `to` low bytes.
+/// Narrows the registers of a block of codes, of `from` bytes each, to the `to` low bytes of each code.
 #[inline(always)]
 pub(super) fn narrowed<I: Simd>(isa: I, mut codes: [I::V; 8], from: usize, to: usize) -> [I::V; 8] {
     if from == 8 && to < 8 {
@@ -33,7 +33,7 @@ pub(super) fn narrowed<I: Simd>(isa: I, mut codes: [I::V; 8], from: usize, to: u
     codes
 }
 
-/// Lanes with comparisons, whose results are all ones where true, else zeros.
+/// Lanes with comparisons: the result is all ones where they hold, and zeros elsewhere.
 pub(super) trait Ordered<I: Simd>: Lanes<I> {
     /// a > b, as signed integers.
     fn gt(isa: I, a: I::V, b: I::V) -> I::V;
@@ -42,7 +42,7 @@ pub(super) trait Ordered<I: Simd>: Lanes<I> {
     fn where_gt(isa: I, a: I::V, b: I::V, some: I::V) -> I::V {
         isa.and(some, Self::gt(isa, a, b))
     }
-    /// A bit for each lane of a block of masks. A block has the first few of these registers.
+    /// A bit for each lane of a block, from masks. A block has the first `BYTES` of these registers.
     fn bits(isa: I, masks: [I::V; 8]) -> u64;
     /// Finds several codes in one pass, if there is a loop for that.
     type Singles: Singles<I>;
@@ -50,7 +50,7 @@ pub(super) trait Ordered<I: Simd>: Lanes<I> {
 
 /// Codes to find.
 pub(super) trait Among<I: Simd> {
-    /// A bit for each lane of a block that is none of them. A block has the first few of these registers.
+    /// A bit for each lane of a block that is none of them. A block has the first `BYTES` of these registers.
     fn others(&self, isa: I, codes: [I::V; 8]) -> u64;
 }
 
@@ -60,7 +60,7 @@ pub(super) trait Singles<I: Simd>: Among<I> + Sized {
     fn new(isa: I, ranges: &[CodeRange]) -> Option<Self>;
 }
 
-/// The most codes to find in one pass.
+/// The largest number of single codes to find in one pass.
 pub(super) const SINGLES: usize = 3;
 
 /// Single codes to find among lanes.
@@ -97,7 +97,7 @@ singles! {
     Wide32: others32, [a, b, c, d, ..] => [a, b, c, d];
 }
 
-/// (Not for lanes of 64 bits: their loop would be as long as all others together.)
+/// None for lanes of 64 bits: their loop would be as long as all the others together.
 impl<I: Simd> Among<I> for Infallible {
     #[inline(always)]
     fn others(&self, _: I, _: [I::V; 8]) -> u64 {
@@ -119,12 +119,12 @@ pub(super) trait Compared<I: Simd>: Ordered<I> {
 
 /// Lanes of floats.
 pub(super) trait FloatLanes<I: Simd>: Compared<I> {
-    /// The maximum, as signed and as unsigned integers.
+    /// The maximum as signed integers; and below, the minimum as unsigned integers.
     fn max(isa: I, a: I::V, b: I::V) -> I::V;
     fn min(isa: I, a: I::V, b: I::V) -> I::V;
     /// How many lanes differ.
     fn differ(isa: I, a: I::V, b: I::V) -> usize;
-    /// Counts lanes that are equal.
+    /// Adds the number of lanes that are equal to a tally.
     fn tally(isa: I, a: I::V, b: I::V, tally: Tally<I::V>) -> Tally<I::V>;
     fn trunc(isa: I, x: I::V) -> I::V;
 }
@@ -265,7 +265,7 @@ pub(super) struct Sought<I: Simd> {
 impl<I: Simd> Sought<I> {
     #[inline(always)]
     pub(super) fn new<L: Lanes<I>>(isa: I, range: &CodeRange) -> Self {
-        // (To compare unsigned numbers as signed ones, the top bit is flipped.)
+        // To compare unsigned numbers as signed ones, the top bit is flipped.
         let top = 1 << (8 * L::BYTES - 1);
         Self {
             mask: L::splat(isa, range.mask),
@@ -273,7 +273,7 @@ impl<I: Simd> Sought<I> {
             span: L::splat(isa, range.high.wrapping_sub(range.low) ^ top),
         }
     }
-    /// `some` where the code does not lie in the range, else zeros.
+    /// `some` where the code does not lie in the range, zeros elsewhere.
     #[inline(always)]
     pub(super) fn where_not<L: Ordered<I>>(&self, isa: I, code: I::V, some: I::V) -> I::V {
         L::where_gt(isa, L::sub(isa, isa.and(code, self.mask), self.low), self.span, some)
@@ -298,7 +298,7 @@ impl Register {
         self.0.as_flattened_mut()
     }
 
-    /// The OR of all its words.
+    /// The OR of all words of the register.
     #[inline(always)]
     pub(super) fn any(&self) -> u64 {
         let mut any = 0;
@@ -308,7 +308,7 @@ impl Register {
         any
     }
 
-    /// The lane of `bytes` bytes that begins at a byte.
+    /// The lane of `bytes` bytes that begins at byte `at`.
     #[inline(always)]
     pub(super) fn lane(&self, at: usize, bytes: usize) -> u64 {
         u64::from_ne_bytes(self.0[at / 8]) << (64 - 8 * (at % 8 + bytes)) >> (64 - 8 * bytes)

@@ -1,11 +1,11 @@
-//! Loops that find what a cast loses, from the codes of its source; compiled for each instruction set.
+//! Loops that find what a cast loses by examining the codes of its source, compiled for each instruction set.
 //!
-//! A *scan* finds out, with a few operations per register, whether all elements of a run fit the target. If not, [`Loops::judge`]
-//! decides for each element whether it is lost or inexact, and [`Loops::count`] counts those by class. They read native codes of 16, 32
-//! or 64 bits; `src/checked/check.rs` brings other sources to that form, and `src/checked/range.rs` computes the limits.
+//! A *scan* finds out, with a few operations per register, whether all elements of a run fit the target. If they do not, [`Loops::judge`]
+//! decides for each element whether it is lost or inexact, and [`Loops::count`] counts elements by class. They read native codes of 16,
+//! 32 or 64 bits; `src/checked/check.rs` brings other sources to that form, and `src/checked/range.rs` computes the limits.
 //!
-//! [`Fused`] casts and checks in one loop, which loads the source once. There is one for the few pairs where that is worth its code:
-//! those whose data the caches deliver faster than two loops can check and cast. It checks the results, for example by casting back.
+//! [`Fused`] casts and checks in one loop, which loads the source once. There is such a loop for the few pairs where that is worth its
+//! code: those whose data the caches deliver faster than two loops can check and cast. It checks the results, for example by casting back.
 
 #[cfg(isa = "vector")]
 mod find;
@@ -35,24 +35,24 @@ pub(crate) struct Loops(Present);
 
 #[cfg_attr(not(isa = "vector"), expect(unused_variables, reason = "there are none"))]
 impl Loops {
-    /// None for the reference.
+    /// The loops of an instruction set. None for the reference, which has no loops.
     pub(crate) fn of(isa: Present) -> Option<Self> {
         (isa != Present::REFERENCE).then_some(Self(isa))
     }
 
-    /// Scans codes, of 8 bits too if they are integers. Counts what is inexact only on request.
+    /// Scans codes; those of integers may have 8 bits, too. Counts inexact elements only on request.
     pub(crate) fn scan(self, codes: Codes<'_>, fit: &Fit, counts: bool) -> Found {
         let nothing = Found { fits: false, inexact: 0 };
         on!(self.0, isa => scan::scan(isa, codes, fit, counts)).unwrap_or(nothing)
     }
 
-    /// Judges up to [`MOST`] codes of 2, 4 or 8 bytes. `verdict` must be empty.
+    /// Judges up to [`MOST`] codes of 2, 4 or 8 bytes, and writes the result to `verdict`, which must be empty.
     pub(crate) fn judge(self, codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
         on!(self.0, isa => judge::judge(isa, codes, exact, limits, verdict, None)).unwrap_or(());
     }
 
-    /// The same for integers, and writes the low bytes of each, or 0 if it is lost. Only for whole blocks: else, and where floats would have to
-    /// be truncated and cannot be, it does nothing and returns false.
+    /// As [`Loops::judge`], but for integers; also writes the low bytes of each code, or 0 if it is lost. Does nothing and
+    /// returns false if the codes are not whole blocks, or if they are floats to be truncated and there is no loop for that.
     pub(crate) fn keep(
         self,
         codes: Codes<'_>,
@@ -82,14 +82,14 @@ impl Loops {
         on!(self.0, isa => judge::count(isa, codes, limits)).unwrap_or_default()
     }
 
-    /// Finds which of up to [`MOST`] codes of 1, 2, 4 or 8 bytes lie in any of the ranges. `bits` must be zeros. Returns how many, or
-    /// more: a code may be counted for several ranges.
+    /// Finds which of up to [`MOST`] codes of 1, 2, 4 or 8 bytes lie in any of the ranges. `bits` must be zeros. Returns how
+    /// many do, or more: a code may be counted once for each range.
     pub(crate) fn find(self, codes: Codes<'_>, ranges: &[CodeRange], bits: &mut Bits) -> usize {
         on!(self.0, isa => find::find(isa, codes, ranges, bits)).unwrap_or(0)
     }
 }
 
-/// The loop that casts and checks, if there is one for the cast. Inexact elements are counted only on request.
+/// Returns the loop that casts and checks, if the cast has one. It counts inexact elements only on request.
 #[cfg_attr(not(isa = "vector"), expect(unused_variables, reason = "there is none"))]
 pub(crate) fn fused(plan: &Planned, counts_inexact: bool) -> Option<Fused<'_>> {
     on!(plan.isa, isa => fused::fused(isa, plan, counts_inexact)).flatten()

@@ -18,7 +18,7 @@ pub(super) fn scan<I: Simd>(isa: I, codes: Codes<'_>, fit: &Fit, counts: bool) -
         (8, _) => floats::<I, Wide64>(fit.scan, counts),
         _ => return Found { fits: false, inexact: 0 },
     };
-    // Truncation may raise a flag. The compiler cannot move it out of here: it is behind a pointer.
+    // Truncation may raise a flag. The compiler cannot move it out of the environment: the scan is called by pointer.
     let truncates = counts && matches!(fit.scan, Scan::Whole | Scan::Natural);
     let _environment = truncates.then(|| Environment::new(Rounding::NearestEven));
     scan(isa, codes.bytes, fit)
@@ -30,7 +30,7 @@ fn floats<I: Simd, L: FloatLanes<I>>(scan: Scan, counts: bool) -> fn(I, &[u8], &
         (_, true) => run::<I, FloatScan<I, L, true, false, true>>,
         (Scan::Natural, false) => run::<I, FloatScan<I, L, true, true, false>>,
         (Scan::Positive, false) => run::<I, FloatScan<I, L, true, false, false>>,
-        // (Without counting, whether a float is whole does not matter.)
+        // Without counting, it does not matter whether a float is whole.
         (Scan::Floats | Scan::Whole | Scan::Integers, false) => {
             run::<I, FloatScan<I, L, false, false, false>>
         }
@@ -49,7 +49,7 @@ pub(super) trait Scanner<I: Simd> {
 /// [`Scan::Integers`].
 pub(super) struct IntegerScan<I: Simd, L> {
     low: I::V,
-    /// The OR of everything seen.
+    /// The OR of all differences.
     any: I::V,
     lanes: PhantomData<L>,
 }
@@ -72,15 +72,15 @@ impl<I: Simd, L: Lanes<I>> Scanner<I> for IntegerScan<I, L> {
     }
 }
 
-/// The scans of floats. `SIGNS`: is it checked whether one is negative? (Scans that count always do, as they have enough to do anyway.)
+/// The scan of floats. `SIGNS`: whether signs are examined. (Scans that count always do so, as they have enough to do anyway.)
 struct FloatScan<I: Simd, L, const SIGNS: bool, const WHOLE: bool, const COUNTS: bool> {
     low: I::V,
     cut: I::V,
-    /// The largest magnitude, the smallest one minus `low`, and the OR of everything seen.
+    /// The largest magnitude, the smallest one minus `low`, and the OR of all codes.
     largest: I::V,
     smallest: I::V,
     signs: I::V,
-    /// (Counted outside of vector registers, which have enough to do.)
+    /// Counted outside of vector registers, which have enough to do.
     inexact: usize,
     lanes: PhantomData<L>,
 }
@@ -110,7 +110,7 @@ impl<I: Simd, L: FloatLanes<I>, const SIGNS: bool, const WHOLE: bool, const COUN
         if SIGNS {
             self.signs = isa.or(self.signs, codes);
         }
-        // (To a target with a sign, numbers below the smallest magnitude are inexact, not lost.)
+        // If the target has a sign, numbers below the smallest magnitude are inexact, not lost.
         if !WHOLE && SIGNS {
             self.smallest = L::min(isa, self.smallest, L::sub(isa, magnitude, self.low));
         }
