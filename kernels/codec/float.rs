@@ -1,9 +1,9 @@
-//! To floats.
+//! Codecs to floats.
 //!
-//! Encoders have two forms. `MODES = false` is for rounding to nearest even only, `MODES = true` for every rounding mode: the directed
-//! modes are set in the control register. For ties away from zero, the last bit of the source, read as float32 or float64, is set, and
-//! that is rounded to nearest even: a tie is then above the middle, and as the source has at least two bits more than the target,
-//! nothing else becomes another number.
+//! Encoders have two forms. `MODES = false` is only for rounding to nearest even, `MODES = true` is for every rounding mode.
+//! The directed modes are set in the control register. For ties away from zero, the last bit of the source, read as float32 or
+//! float64, is set, and then it is rounded to nearest even: a tie is then above the middle, and because the source has at least
+//! two bits more than the target, nothing else becomes another number.
 
 use core::marker::PhantomData;
 
@@ -17,7 +17,7 @@ use crate::formats::options::{E8m0Rounding, Policy, Rounding};
 pub(super) const SIGN: u32 = 1 << 31;
 pub(super) const INF: u32 = 0x7F80_0000;
 
-/// Sets the bits of `away`, the last bit if ties are rounded away from zero; but not of Inf, which would become a NaN.
+/// Sets the bits of `away` (the last bit, if ties are rounded away from zero), but not in Inf, which would become a NaN.
 #[inline(always)]
 fn off_the_middle<I: Simd>(isa: I, x: I::V, away: I::V) -> I::V {
     let inf = isa.eq32(isa.and(x, isa.splat32(!SIGN)), isa.splat32(INF));
@@ -47,7 +47,7 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for ToE8m0<S> {
 
     #[inline(always)]
     fn setup(isa: I, job: &Job) -> E8m0<I::V> {
-        // (For a subnormal half of that: it has the bit of 2^-127, the smallest value of the target, one place lower.)
+        // For a subnormal number, half of that: the bit of 2^-127, the smallest value of the target, is one place lower there.
         let round: u32 = match job.policy.e8m0_rounding {
             E8m0Rounding::Up => 0x7F_FFFF,
             E8m0Rounding::Down => 0,
@@ -70,7 +70,7 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for ToE8m0<S> {
             let round = isa.select32(subnormal, k.round[1], k.round[0]);
             let code = isa.shr32::<23>(isa.add32(a, round));
             let code = isa.select32(isa.gt32(a, isa.splat32(0x7F00_0000)), k.above, code);
-            // (Compared as signed integers, all negative numbers are below this limit, and so are zero and what is too small.)
+            // Compared as signed integers, all negative numbers are below this limit, and so are zero and what is too small.
             let code = isa.select32(isa.gt32(isa.splat32(0x40_0000), x[K]), k.below, code);
             isa.select32(isa.gt32(a, isa.splat32(INF)), isa.splat32(0xFF), code)
         });
@@ -117,9 +117,9 @@ pub(in crate::kernels) struct ToBf16<S, const MODES: bool>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Bias<V> {
-    /// For positive and for negative numbers.
+    /// What is added to positive and to negative numbers.
     bias: [V; 2],
-    /// 1 if 1 more is added where the result would be odd: for ties to even.
+    /// 1 if another 1 is added where the result would be odd, for ties to even.
     even: V,
     extras: Extras,
 }
@@ -161,7 +161,7 @@ impl<I: Simd, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     }
 }
 
-/// To bfloat16, of sources that are exact there: the upper half of the float32.
+/// To bfloat16, from sources that are exact there: the upper half of the float32.
 pub(in crate::kernels) struct CutBf16<S>(PhantomData<S>);
 
 impl<I: Simd, S: AsF32<I>> Codec<I> for CutBf16<S> {
@@ -180,13 +180,13 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for CutBf16<S> {
     }
 }
 
-/// To float32, of sources that are exact there, or that one instruction converts, which rounds as the control register says. Not for
-/// ties away from zero.
+/// To float32, from sources that are exact there, or that one instruction converts, which rounds as the control register says.
+/// Not for ties away from zero.
 pub(in crate::kernels) struct ToF32<S>(PhantomData<S>);
 
-/// Sources that one instruction converts to float32; some of them by way of a float64 that was rounded to odd.
+/// Sources that one instruction converts to float32; some of them by way of a float64 that is rounded to odd.
 pub(in crate::kernels) trait NearF32<I: Simd>: Source {
-    /// Some elements are rounded.
+    /// Whether some elements are rounded.
     const ROUNDS: bool;
     /// [`Codec::FLUSHES`].
     const FLUSHES: bool = false;
@@ -239,8 +239,8 @@ impl<I: Simd, S: NearF32<I>> Codec<I> for ToF32<S> {
     }
 }
 
-/// Makes [`ToF32`] read a source as [`AsF32`] does, which may round to odd: the first of two steps, of which the second encodes 16 bits or
-/// fewer.
+/// Makes [`ToF32`] read a source as [`AsF32`] does, which may round to odd. It is the first of two steps; the second encodes 16
+/// bits or fewer.
 pub(in crate::kernels) enum Odd {}
 
 impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Odd> {
@@ -251,7 +251,7 @@ impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Odd> {
     }
 }
 
-/// The same before an encoder that [flushes](Codec::FLUSHES) subnormal numbers to zero, so that they may be flushed here.
+/// As [`Odd`], in front of an encoder that [flushes](Codec::FLUSHES) subnormal numbers to zero, so that they may be flushed here, too.
 pub(in crate::kernels) enum Flushed {}
 
 impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Flushed> {
@@ -263,7 +263,7 @@ impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Flushed> {
     }
 }
 
-/// To float32 from what is read as float64, exactly or rounded to odd. In every rounding mode.
+/// To float32, from what is read as float64, exactly or rounded to odd. In every rounding mode.
 pub(in crate::kernels) struct WideToF32<S>(PhantomData<S>);
 
 impl<I: Simd, S: AsF64<I>> Codec<I> for WideToF32<S> {
@@ -291,13 +291,13 @@ impl<I: Simd, S: AsF64<I>> Codec<I> for WideToF32<S> {
     }
 }
 
-/// To float64, of sources that are exact there.
+/// To float64, from sources that are exact there.
 pub(in crate::kernels) struct ToF64<S>(PhantomData<S>);
 
 impl<I: Simd, S: AsF64<I>> Codec<I> for ToF64<S> {
     type From = S;
     type To = Bits<64>;
-    // (The real parts of complex elements are float64 already.)
+    // The real parts of complex elements are float64 already.
     const FLOATS: bool = bits::<S>() < 128;
     type Setup = ();
 
@@ -334,8 +334,8 @@ impl<I: Simd, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
     }
 }
 
-/// Moves integers of 64 bits that are ties between two float64 away from zero. From 2^54 on at least two bits are to be rounded off: the
-/// last one is set if any of the last 11 is. From 2^53 on one bit is, which is the tie: it is added. Below, integers are exact.
+/// Moves integers of 64 bits that are ties between two float64 away from zero. From 2^54 on, at least two bits are rounded off: the last
+/// one is set if any of the last 11 is. From 2^53 on, one bit is rounded off, which is the tie: it is added. Below, integers are exact.
 #[inline(always)]
 fn long_off_the_middle<I: Simd, const SIGNED: bool>(isa: I, x: I::V) -> I::V {
     let zero = isa.splat64(0);

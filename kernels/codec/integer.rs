@@ -1,7 +1,7 @@
-//! To integers and to bool.
+//! Codecs to integers and to bool.
 //!
-//! Floats are rounded by the instruction that converts them, as the control register says. Ties are rounded away from zero by adding
-//! the largest number below one half and truncating, which is right for all values.
+//! Floats are rounded by the instruction that converts them, as the control register says. Ties are rounded away from zero by
+//! adding the largest number below one half and truncating, which is right for all values.
 
 use core::marker::PhantomData;
 
@@ -25,7 +25,7 @@ pub(in crate::kernels) struct Clamp<V> {
     half: V,
     how: Rounds,
     signed: bool,
-    /// The target has 8, 16, 32 or 64 bits, and not fewer than it takes in memory.
+    /// Whether the target has 8, 16, 32 or 64 bits, and not fewer than it takes in memory.
     fills: bool,
     /// The limits of a target of at most 8 bits, in each byte.
     least: V,
@@ -37,11 +37,11 @@ pub(in crate::kernels) struct Clamp<V> {
 /// How floats are rounded to integers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rounds {
-    /// Truncated.
+    /// Truncates.
     Cut,
-    /// As the control register says.
+    /// Rounds as the control register says.
     Rounded,
-    /// To nearest, ties away from zero.
+    /// Rounds to nearest, ties away from zero.
     Away,
 }
 
@@ -71,7 +71,7 @@ where
     fn setup(isa: I, job: &Job) -> Clamp<I::V> {
         let to = &job.integer;
         Clamp {
-            // (Both are exact: to compare with an inexact one could raise a flag.)
+            // Both are exact: comparing with an inexact one could raise a flag.
             low: isa.splat32((to.min as f32).to_bits()),
             high: isa.splat32((to.max as i64 as f32).to_bits()),
             half: isa.splat32(0.5f32.to_bits() - 1),
@@ -99,7 +99,7 @@ where
 
 /// The codecs to integers of an instruction set: [`BySaturating`], [`ByLimits`] or [`ByPacking`].
 pub(in crate::kernels) trait ToIntegers<I: Simd> {
-    /// [`ToShort`], of float32.
+    /// [`ToShort`], from float32.
     fn short<W: Code>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> Block<I, W>;
 
     /// [`ToInt32`].
@@ -142,7 +142,7 @@ pub(in crate::kernels) trait ToIntegers<I: Simd> {
     /// [`Integers`].
     #[inline(always)]
     fn narrowed<S: AsInteger, W: Code>(isa: I, k: &Range<I::V>, v: Block<I, S::Width>) -> Block<I, W> {
-        // (Minima of 64 bits are slower than a branch on whether they are needed; others are not.)
+        // Minima of 64 bits are slower than a branch on whether they are needed; those of other widths are not.
         clamped::<I, S, W>(isa, k, v, bits::<S>() == 64 && k.all)
     }
 }
@@ -236,7 +236,7 @@ impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
 
     #[inline(always)]
     fn int32<S: AsF32<I>, const SIGNED: bool>(isa: I, k: &Clamp<I::V>, src: Input<I, S>) -> [I::V; 4] {
-        // As in `long`.
+        // As in `long`: large numbers are rare.
         if !SIGNED
             && k.how != Rounds::Away
             && let Some(v) = fitting_int32::<I, S, false>(isa, src)
@@ -253,7 +253,7 @@ impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
         }
         let is_int32 = W::BITS < 32 || k.signed;
         if W::BITS >= 8 && k.fills && is_int32 {
-            // Numbers beyond int32 and NaN are rare: without them, narrowing int32 saturates as needed.
+            // Numbers beyond int32 and NaN are rare. Without them, narrowing from int32 saturates as needed.
             let v = registers!(4, K => isa.f64_to_i32_or_min([x[2 * K], x[2 * K + 1]]));
             if !has_minimum(isa, v) {
                 return packed32::<I, W>(isa, v, k.signed, [k.least8, k.mask]);
@@ -275,7 +275,7 @@ impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
         k: &Clamp64<I::V>,
         src: Input<I, S>,
     ) -> [I::V; 8] {
-        // Large numbers are rare: only blocks that have some take the longer way.
+        // Large numbers are rare: only blocks that contain some take the longer way.
         if k.how != Rounds::Away {
             if bits::<S>() > 32 {
                 if let Some(v) = small_longs::<I, S, SIGNED>(isa, src) {
@@ -300,7 +300,7 @@ fn asked64<I: Simd>(isa: I, x: [I::V; 8], how: Rounds) -> [I::V; 8] {
     if how == Rounds::Rounded { registers!(8, K => isa.asked_f64(x[K])) } else { x }
 }
 
-/// Replaces NaN by 0 if the target is signed. (Conversions to unsigned integers make 0 of a NaN themselves, as of negative numbers.)
+/// Replaces NaN by 0 if the target is signed. (Conversions to unsigned integers themselves make 0 of a NaN, as of negative numbers.)
 #[inline(always)]
 fn numbers32<I: SearchesNans>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> [I::V; 4] {
     if k.signed && isa.any_nan_f32(x) { registers!(4, K => isa.number_f32(x[K])) } else { x }
@@ -323,7 +323,7 @@ fn within64<I: SearchesNans>(isa: I, k: &Clamp64<I::V>, x: I::V) -> I::V {
     isa.min_f64(isa.max_or_low_f64(x, k.low), k.high)
 }
 
-/// Replaces NaN by 0, and if `away`, rounds to integers with ties away from zero.
+/// Replaces NaN by 0, and if `away`, rounds to integers, with ties away from zero.
 #[inline(always)]
 fn number32<I: Simd>(isa: I, x: I::V, half: I::V, away: bool) -> I::V {
     let x = isa.number_f32(x);
@@ -336,7 +336,7 @@ fn number64<I: Simd>(isa: I, x: I::V, half: I::V, away: bool) -> I::V {
     if away { isa.trunc_f64(isa.add_f64(x, isa.or(half, isa.and(x, isa.splat64(SIGN64))))) } else { x }
 }
 
-/// Rounds numbers to whole ones, for an instruction that truncates and saturates. (Not if they are to be truncated.)
+/// Rounds numbers to whole ones, for an instruction that truncates and saturates. If they are to be truncated, they stay as they are.
 #[inline(always)]
 fn whole32<I: Simd>(isa: I, x: [I::V; 4], half: I::V, how: Rounds) -> [I::V; 4] {
     match how {
@@ -355,8 +355,8 @@ fn whole64<I: Simd>(isa: I, x: [I::V; 8], half: I::V, how: Rounds) -> [I::V; 8] 
     }
 }
 
-/// Narrows lanes of 16 bits, which are signed if the target is, to the target's bits, saturating. `least`, `most` and `mask` are those of
-/// targets of at most 8 bits.
+/// Narrows lanes of 16 bits, which are signed if the target is, to the bits of the target, saturating. `least`, `most` and
+/// `mask` are those of targets of at most 8 bits.
 #[inline(always)]
 fn saturated16<I: Simd, W: Code>(
     isa: I,
@@ -375,9 +375,9 @@ fn saturated16<I: Simd, W: Code>(
     W::of8::<I, false>(isa, isa.and(clamped, mask))
 }
 
-/// Narrows signed lanes of 32 bits, which are not above the target's max, to the target's bits, saturating from below. Not for uint32.
-/// `least` and `mask` are those of targets of at most 8 bits. NaN comes as the minimum of int32, which becomes 0 if the target is
-/// unsigned.
+/// Narrows signed lanes of 32 bits, none of which is above the target's max, to the bits of the target, saturating from below.
+/// Not for uint32. `least` and `mask` are those of targets of at most 8 bits. A NaN has become the minimum of int32, which
+/// becomes 0 if the target is unsigned.
 #[inline(always)]
 fn packed32<I: Simd, W: Code>(isa: I, v: [I::V; 4], signed: bool, [least, mask]: [I::V; 2]) -> Block<I, W> {
     if W::BITS == 32 {
@@ -394,8 +394,8 @@ fn packed32<I: Simd, W: Code>(isa: I, v: [I::V; 4], signed: bool, [least, mask]:
     W::of8::<I, false>(isa, isa.and(bytes, mask))
 }
 
-/// To int32 or uint32, saturating, from sources that are exact in float32. The upper limit is not exact there, so numbers above it are
-/// found by comparing their bits as integers.
+/// To int32 or uint32, saturating, from sources that are exact in float32. The upper limit is not exact there, so numbers above
+/// it are found by comparing bits as integers.
 pub(in crate::kernels) struct ToInt32<S, const SIGNED: bool>(PhantomData<S>);
 
 impl<I: Simd<Integers: ToIntegers<I>>, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
@@ -436,13 +436,13 @@ pub(in crate::kernels) struct ToLong<S, const BITS: usize, const SIGNED: bool>(P
 pub(in crate::kernels) struct Clamp64<V> {
     low: V,
     high: V,
-    /// For targets of 64 bits: numbers whose bits are above these, compared as integers, become `most`.
+    /// For targets of 64 bits: a number whose bits are above these, compared as integers, becomes `most`.
     beyond: V,
     most: V,
     half: V,
     how: Rounds,
     signed: bool,
-    /// The target has 8, 16, 32 or 64 bits, and not fewer than it takes in memory.
+    /// Whether the target has 8, 16, 32 or 64 bits, and not fewer than it takes in memory.
     fills: bool,
     /// The limits of a target of at most 8 bits, in each byte.
     least8: V,
@@ -466,7 +466,7 @@ where
         // 2^63 or 2^64.
         let beyond = if SIGNED { 9_223_372_036_854_775_808f64 } else { 18_446_744_073_709_551_616.0 };
         Clamp64 {
-            // (Both are exact: to compare with an inexact one could raise a flag. The upper limit of 64 bits, which is not, is not used.)
+            // Both are exact: comparing with an inexact one could raise a flag. The upper limit of 64 bits is not exact, and not used.
             low: isa.splat64((to.min as f64).to_bits()),
             high: isa.splat64(if BITS < 64 { to.max as i64 as f64 } else { 0.0 }.to_bits()),
             beyond: isa.splat64(beyond.to_bits() - 1),
@@ -490,26 +490,26 @@ where
     }
 }
 
-/// From here up to twice as much, neighbouring float64 are 1 apart: a small integer that is added becomes the low bits of the sum.
+/// From this number up to twice it, neighbouring float64 are 1 apart: a small integer that is added becomes the low bits of the sum.
 const ULP_1: f64 = 4_503_599_627_370_496.0;
 /// The middle of that range, for integers that may be negative.
 const ULP_1_MIDDLE: f64 = 1.5 * ULP_1;
 
-/// Rounds numbers to integers of 64 bits: signed from -2^51 to 2^51, unsigned up to 2^52.
+/// Rounds numbers to integers of 64 bits: signed ones from -2^51 to 2^51, unsigned ones up to 2^52.
 #[inline(always)]
 fn small_long<I: Simd, const SIGNED: bool>(isa: I, x: I::V) -> I::V {
     let ulp_1 = if SIGNED { ULP_1_MIDDLE } else { ULP_1 }.to_bits();
     isa.sub64(isa.add_f64(isa.round_f64(x), isa.splat64(ulp_1)), isa.splat64(ulp_1))
 }
 
-/// Converts a block by [`small_long`], if all of its numbers are so small, and none is NaN.
+/// Converts a block by [`small_long`], if all of its numbers are small enough and none is NaN.
 #[inline(always)]
 fn small_longs<I: Simd, S: AsF64<I>, const SIGNED: bool>(isa: I, src: Input<I, S>) -> Option<[I::V; 8]> {
     let x = S::f64(isa, src);
     let zero = isa.splat64(0);
     let v =
         registers!(8, K => small_long::<I, SIGNED>(isa, if SIGNED { x[K] } else { isa.max_f64(x[K], zero) }));
-    // (Of any other number, the sum has another exponent.)
+    // For any other number, the sum has another exponent.
     let past = registers!(8, K => if SIGNED { isa.add64(v[K], isa.splat64(1 << 51)) } else { v[K] });
     let pairs = registers!(4, K => isa.or(past[2 * K], past[2 * K + 1]));
     let all = isa.or(isa.or(pairs[0], pairs[1]), isa.or(pairs[2], pairs[3]));
@@ -517,7 +517,7 @@ fn small_longs<I: Simd, S: AsF64<I>, const SIGNED: bool>(isa: I, src: Input<I, S
     if has_other { None } else { Some(v) }
 }
 
-/// Converts a block to int32, if all of its numbers fit, and none is NaN.
+/// Converts a block to int32, if all of its numbers fit and none is NaN.
 #[inline(always)]
 fn fitting_int32<I: MarksBeyond, S: AsF32<I>, const SIGNED: bool>(
     isa: I,
@@ -529,15 +529,15 @@ fn fitting_int32<I: MarksBeyond, S: AsF32<I>, const SIGNED: bool>(
     if has_minimum(isa, v) { None } else { Some(v) }
 }
 
-/// Is some integer the minimum of int32? Conversions make that of numbers that do not fit, and of NaN.
+/// Whether some integer is the minimum of int32, which is what conversions make of numbers that do not fit, and of NaN.
 #[inline(always)]
 fn has_minimum<I: Simd>(isa: I, v: [I::V; 4]) -> bool {
     let least = isa.min_s32(isa.min_s32(v[0], v[1]), isa.min_s32(v[2], v[3]));
     isa.count32(isa.eq32(least, isa.splat32(SIGN))) != 0
 }
 
-/// From float64 to integers of 64 bits, wrapping: the low bits of the rounded value, which from 2^63 on are the shifted mantissa. The
-/// exponent of NaN and Inf shifts out all of it.
+/// From float64 to integers of 64 bits, wrapping: the low bits of the rounded value, which from 2^63 on are the shifted
+/// mantissa. For NaN and Inf, the exponent shifts all of the mantissa out.
 pub(in crate::kernels) struct ToWrapped;
 
 #[derive(Clone, Copy)]
@@ -599,11 +599,11 @@ pub(in crate::kernels) struct Range<V> {
     low: V,
     high: V,
     mask: V,
-    /// Nothing is to be clamped.
+    /// Whether nothing is to be clamped.
     all: bool,
-    /// The target has a sign.
+    /// Whether the target has a sign.
     signed: bool,
-    /// The target has 8, 16, 32 or 64 bits, and not fewer than it takes in memory.
+    /// Whether the target has 8, 16, 32 or 64 bits, and not fewer than it takes in memory.
     fills: bool,
     /// The upper limit of the target, in each lane of the target.
     most: V,
@@ -655,7 +655,7 @@ fn clamped<I: Simd, S: AsInteger, W: Code>(
     }
 }
 
-/// Clamps integers to a lower limit, compared as signed ones if `LOW`, and an upper limit, compared as signed ones if `HIGH`.
+/// Clamps integers to a lower limit, compared as signed integers if `LOW`, and an upper limit, compared as signed integers if `HIGH`.
 #[inline(always)]
 fn within<I: Simd, W: Code, const LOW: bool, const HIGH: bool>(
     isa: I,
@@ -675,8 +675,8 @@ where
     type From = Bits<BITS>;
     type To = Bits<BITS>;
     const FLOATS: bool = false;
-    /// The lower limit, to compare with as signed integers, and the upper one, as unsigned integers: for either direction, one of them
-    /// changes nothing. None if the cast wraps.
+    /// The lower limit, compared as signed integers, and the upper limit, compared as unsigned integers: in either direction,
+    /// one of them changes nothing. None if the cast wraps.
     type Setup = Option<[I::V; 2]>;
 
     #[inline(always)]
@@ -695,7 +695,7 @@ where
     }
 }
 
-/// To bool: is a bit set, other than the sign of a float with −0?
+/// To bool: whether a bit is set, other than the sign of a float with −0.
 pub(in crate::kernels) struct ToBool<S>(PhantomData<S>);
 
 impl<I: Simd, S: Source<Width: Code>> Codec<I> for ToBool<S> {

@@ -20,7 +20,7 @@ pub(in crate::kernels) struct Job {
     pub(super) policy: Policy,
     /// The table of codecs that look elements up.
     pub(in crate::kernels) table: Table,
-    /// Packed elements begin at the high end of a byte.
+    /// Whether packed elements begin at the high end of a byte.
     pub(in crate::kernels) src_high: bool,
     pub(in crate::kernels) dst_high: bool,
     pub(in crate::kernels) extras: Extras,
@@ -30,16 +30,16 @@ pub(in crate::kernels) struct Job {
     pub(super) integer: IntegerTarget,
     /// The mask of the bits of a byte that belong to a code of the source.
     pub(super) code_mask: u8,
-    /// The kernel; and what it calls instead of itself if the caller has subnormal numbers flushed, which runs it in the right
-    /// environment. (By pointer, so that kernels contain no calls.)
+    /// The kernel; and what it calls instead of itself if the caller has subnormal numbers flushed: a function that runs the
+    /// kernel in the right environment. (Both are pointers, so that kernels contain no calls.)
     run: RunRows,
     pub(in crate::kernels) rerun: RunRows,
 }
 
 /// Casts rows of `n` elements, of which the first begin at `src` and `dst`.
 ///
-/// # Safety
-/// As for a [`PlanKernel`](crate::kernels::plan::PlanKernel); the instruction set is available, the job has the dtypes of the codec, and
+/// As for a [`PlanKernel`](crate::kernels::plan::PlanKernel); besides, the instruction set is available, the job has the dtypes
+/// of the codec, and its table is there if the codec needs one.
 /// its table is there if it needs one.
 pub(in crate::kernels) type RunRows =
     unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart);
@@ -50,14 +50,14 @@ pub(in crate::kernels) type RunRows =
 /// As for [`RunRows`].
 #[cold]
 unsafe fn rerun(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
-    // (Restored explicitly, because kernels do not unwind.)
+    // Restored explicitly, because kernels do not unwind.
     let environment = ManuallyDrop::new(Environment::new(Rounding::NearestEven));
-    // SAFETY: the caller's elements, to the kernel of this job. No operation moves across a call by pointer.
+    // SAFETY: the caller's elements, for the kernel of this job. No operation moves across a call by pointer.
     unsafe { (job.run)(job, src, dst, n, apart) };
     drop(ManuallyDrop::into_inner(environment));
 }
 
-/// Fills the place of a kernel.
+/// Stands in for a kernel where there is none.
 ///
 /// # Safety
 /// None.
@@ -66,7 +66,7 @@ unsafe fn nothing(_: &Job, _: *const u8, _: *mut u8, _: usize, _: &Apart) {}
 /// A table, which is made once per process and kept.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Table {
-    /// The low and the high bytes of elements. If elements have one byte, both are that.
+    /// The low and the high bytes of elements. If elements have one byte, both planes are of that.
     pub(super) planes: [&'static Plane; 2],
     /// For elements of 16 bits.
     pub(super) words: &'static WordTable,
@@ -129,7 +129,7 @@ impl Job {
         }
     }
 
-    /// This job, run by a kernel.
+    /// This job, with the kernel that runs it.
     pub(super) fn of(self, run: RunRows) -> Self {
         Self { run, rerun, ..self }
     }
@@ -145,7 +145,7 @@ impl Job {
     }
 }
 
-/// The target, if that is an integer or bool; else arbitrary. Computed with the job, as [`Target`] is.
+/// The target, if it is an integer or bool; otherwise arbitrary. Computed with the job, as [`Target`] is.
 #[derive(Clone, Copy)]
 pub(super) struct IntegerTarget {
     /// The least and the greatest integer of the target.
@@ -154,18 +154,18 @@ pub(super) struct IntegerTarget {
     /// The limits that integers of the source are clamped to.
     pub(super) low: i64,
     pub(super) high: u64,
-    /// These are the limits of the source itself, so nothing saturates.
+    /// Whether these are the limits of the source itself, so that nothing saturates.
     pub(super) all: bool,
-    /// The target has a sign.
+    /// Whether the target has a sign.
     pub(super) signed: bool,
-    /// The target has as many bits as it occupies in memory.
+    /// Whether the target has as many bits as it occupies in memory.
     pub(super) fills: bool,
     /// The bits of each byte that belong to a code of fewer than 8 bits.
     pub(super) mask: u8,
 }
 
 impl IntegerTarget {
-    /// Not an integer.
+    /// For a target that is not an integer.
     const NONE: Self =
         Self { min: 0, max: 0, low: 0, high: 0, all: true, signed: false, fills: true, mask: u8::MAX };
 
@@ -185,7 +185,7 @@ impl IntegerTarget {
                 let saturates = route.policy.overflow == Overflow::Saturate;
                 ((low, high), if saturates { (low.max(min), high.min(max)) } else { (low, high) })
             }
-            // (Any byte but 0 counts as true.)
+            // Any byte but 0 counts as true.
             _ => {
                 let saturates = route.policy.overflow == Overflow::Saturate;
                 ((0, u8::MAX.into()), (0, if saturates { max.min(1) } else { 1 }))
@@ -204,8 +204,8 @@ impl IntegerTarget {
     }
 }
 
-/// The target, if that is a float of 8 bits or fewer; else arbitrary. Computed with the job, because it would take a kernel longer than
-/// casting a few elements.
+/// The target, if it is a float of 8 bits or fewer; otherwise arbitrary. Computed with the job, because computing it in a
+/// kernel would take longer than casting a few elements.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     pub(super) mantissa_bits: u32,
@@ -219,7 +219,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Not such a float.
+    /// For a target that is not such a float.
     const NONE: Self = Self { mantissa_bits: 0, least: 0, max: 0, overflow: 0, nan: 0, sign: 0 };
 
     pub(super) fn new(to: Kind, policy: &Policy) -> Self {
@@ -238,15 +238,15 @@ impl Target {
         }
     }
 
-    /// The float32 of the code of a normal number; past the largest code, the series is continued.
+    /// The float32 of the code of a normal number. Past the largest code, the series is continued.
     #[inline(always)]
     pub(super) fn value_of(&self, code: u8) -> u32 {
-        // (A code is an exponent, which is 1 for the smallest normal number, followed by the mantissa.)
+        // A code is an exponent, which is 1 for the smallest normal number, followed by the mantissa.
         (u32::from(code) << (23 - self.mantissa_bits)).wrapping_add(((self.least - 1 + 127) as u32) << 23)
     }
 
-    /// The exponents that keys of [`ToNarrowByTable`](super::narrow::ToNarrowByTable) have: from that of half of the smallest subnormal
-    /// number to one after the last.
+    /// The exponents in the keys of [`ToNarrowByTable`](super::narrow::ToNarrowByTable): from that of half of the smallest
+    /// subnormal number to one after the last.
     #[inline(always)]
     pub(super) fn exponents(&self) -> [i32; 2] {
         let m = self.mantissa_bits;

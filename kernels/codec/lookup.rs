@@ -1,10 +1,10 @@
-//! Casts from 8 bits or fewer look elements up in a table of 256, computed by the scalar reference: the rules of rounding, overflow and
-//! NaN are data here, and right by construction.
+//! Codecs from 8 bits or fewer look elements up in a table of 256, which the scalar reference computes: here, the rules of
+//! rounding, overflow and NaN are data, and right by construction.
 //!
 //! A table is kept as [planes](Plane): one for the low bytes of all elements, one for the high bytes. It is made together with the first
-//! caster of its pair and options. (To compute those of the default options at compile time would cost every build 10 s and more.)
+//! caster of its pair and options. (Computing the tables of the default options at compile time would cost every build 10 s and more.)
 //!
-//! Elements in a table have at most two bytes: wider ones are made of a bfloat16 or an integer in which they are exact.
+//! Elements in a table have at most two bytes. Wider ones are made from a bfloat16 or an integer in which they are exact.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -49,7 +49,7 @@ pub(in crate::kernels) enum Entries {
     Elements,
     /// bfloat16s, in which every source of 8 bits or fewer is exact.
     Bf16,
-    /// Integers of 8 or 16 bits, in which every element is exact, to be widened.
+    /// Integers of 8 or 16 bits, in which every element is exact, and which are widened.
     Bytes,
     Words,
 }
@@ -57,7 +57,7 @@ pub(in crate::kernels) enum Entries {
 pub(in crate::kernels) fn entries(route: &Route) -> Entries {
     match (route.from.kind(), route.to.kind()) {
         (Kind::Float(from), Kind::Int(to)) if to.bits > 16 => {
-            // (No number is rounded to more than the power of two after the largest one.)
+            // No number is rounded to more than the power of two after the largest one.
             match (from.max_code() >> from.mantissa_bits) as i32 - from.bias + 1 {
                 _ if from.has_inf => Entries::Bf16,
                 ..=6 => Entries::Bytes,
@@ -72,10 +72,10 @@ pub(in crate::kernels) fn entries(route: &Route) -> Entries {
     }
 }
 
-/// May the integers in a table be negative? If not, none has the top bit set, so all tables can be widened as signed integers.
+/// Whether the integers in a table may be negative. If not, none has the top bit set, so all tables can be widened as signed integers.
 fn widens_signed(route: &Route) -> bool {
     match (route.from.kind(), route.to.kind()) {
-        // (Negative numbers saturate in the table, or wrap when they are widened.)
+        // Negative numbers saturate in the table, or wrap when they are widened.
         (Kind::Int(_) | Kind::Float(_), Kind::Int(to)) => {
             to.signed || route.policy.overflow == Overflow::Wrap
         }
@@ -95,7 +95,7 @@ pub(in crate::kernels) fn looked_up(route: &Route) -> DType {
     }
 }
 
-/// The dtype of the codes that are looked up. (To a float that ends far below 127, a wider integer is clamped to 8 bits first.)
+/// The dtype of the codes that are looked up. (If the target is a float that ends far below 127, a wider integer is clamped to 8 bits first.)
 fn index(route: &Route) -> DType {
     match (route.from.kind(), route.to.kind()) {
         (Kind::Int(from), Kind::Float(to)) if from.bits > 8 && to.bits() <= 8 => {
@@ -116,7 +116,7 @@ pub(in crate::kernels) fn fold(route: &Route) -> Fold {
     Fold::of(index(route), looked_up(route), &route.policy)
 }
 
-/// Does a route look anything up?
+/// Whether a route looks anything up.
 pub(in crate::kernels) fn has_table(route: &Route) -> bool {
     match (index(route), route.to.kind()) {
         // Instructions do the rest: other integers, wider floats, and bool if there is a zero.
@@ -128,7 +128,7 @@ pub(in crate::kernels) fn has_table(route: &Route) -> bool {
     }
 }
 
-/// The tables of a pair, one for each policy that was asked for. They are made once per process and kept.
+/// The tables of a pair, one for each policy that has been asked for. They are made once per process and kept.
 type Tables<T> = Once<Made<T>>;
 
 struct Made<T> {
@@ -150,13 +150,13 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
     let is_exact = match entries(route) {
         Entries::Elements => route.from == route.to,
         Entries::Bf16 => true,
-        // (Unless negative numbers saturate.)
+        // They are exact, unless negative numbers saturate.
         Entries::Bytes | Entries::Words => match route.from.kind() {
             Kind::Int(from) => !from.signed || widens_signed(route),
             kind => kind == Kind::Bool,
         },
     };
-    // (What is exact needs one table for all policies.)
+    // What is exact needs only one table for all policies.
     let policy = if is_exact { Policy::DEFAULT } else { route.policy };
     fn made<T: Send + Sync>(
         mut tables: &'static Tables<T>,
@@ -166,8 +166,8 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
         loop {
             let made = tables.get_or_make_in(|place| {
                 let made = place.as_mut_ptr();
-                // SAFETY: the fields of a place, which are written before it is said to be initialised: the table by `make`,
-                // as all of them that are given to this.
+                // SAFETY: the fields of a place, which are all written before it counts as initialised: the table by `make`, as
+                // every function that is passed here does.
                 unsafe {
                     (&raw mut (*made).policy).write(policy);
                     (&raw mut (*made).others).write(Once::new());
@@ -195,8 +195,8 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
     })
 }
 
-/// The table of a route that is cast by [`PackedTuple`](crate::kernels::plan::PackedTuple)s, which are codes of `bits` bits. Those of 8
-/// bits are looked up by [halves](Pairs).
+/// The table of a route that is cast by [`PackedTuple`](crate::kernels::plan::PackedTuple)s, which are codes of `bits` bits.
+/// Tuples of 8 bits are looked up by [halves](Pairs).
 pub(in crate::kernels) fn tuple_table(route: &Route, bits: u32) -> Option<Table> {
     let tuples = tuples(route);
     let plane = |half: &dyn Fn(usize) -> u32, codes: usize| {
@@ -205,7 +205,7 @@ pub(in crate::kernels) fn tuple_table(route: &Route, bits: u32) -> Option<Table>
     };
     let [from, to] = [route.from.bits(), route.to.bits()];
     if bits < 8 {
-        // Each tuple becomes a byte: that which a byte beginning with the tuple becomes first.
+        // Each tuple becomes a byte: the first one of what a byte that begins with the tuple becomes.
         let first = if route.src.packing == Packing::HighFirst { 8 - bits } else { 0 };
         let bytes = plane(&|code| tuples[code << first], 1 << bits)?;
         return Some(Table::of_planes([bytes; 2]));
@@ -215,7 +215,7 @@ pub(in crate::kernels) fn tuple_table(route: &Route, bits: u32) -> Option<Table>
         let bytes = plane(&|half| tuples[half], 16)?;
         return Some(Table::of_planes([bytes; 2]));
     }
-    // Each half becomes one half of a byte: the same one, if both sides begin at the same end.
+    // Each half becomes one half of a byte: the same one, if elements begin at the same end on both sides.
     let bits = 4 / from * to;
     let (one, all) = ((1 << bits) - 1, 0xFF >> (8 - 2 * bits));
     let low = if route.src.packing == route.dst.packing { one } else { all & !one };
@@ -227,9 +227,9 @@ pub(in crate::kernels) fn tuple_table(route: &Route, bits: u32) -> Option<Table>
 /// the destination may be the table.)
 type Planes<I> = [<I as simd::Tables>::Plane; 2];
 
-/// Which part of a table is looked up, and how.
+/// Which part of a table is looked up in, and how.
 pub(in crate::kernels) trait Scope {
-    /// What is loaded of it, once per call.
+    /// What is loaded of the table, once per call.
     type Loaded<I: Simd>: Copy;
 
     fn loaded<I: Simd>(isa: I, table: &Table) -> Self::Loaded<I>;
@@ -241,7 +241,7 @@ pub(in crate::kernels) trait Scope {
 
 /// Looks up each plane on its own.
 trait ByPlane {
-    /// Looks up in a plane; `top` if that has the highest byte of the elements.
+    /// Looks up in a plane. `top`: whether the plane has the highest byte of the elements.
     fn look<I: Simd>(isa: I, plane: I::Plane, top: bool, index: I::V) -> I::V;
 
     /// Looks up in both planes.
@@ -279,13 +279,13 @@ pub(in crate::kernels) type Negated = Folded<{ Fold::Negated as usize }>;
 pub(in crate::kernels) type Limited = Folded<{ Fold::Limited as usize }>;
 pub(in crate::kernels) type Magnitude = Folded<{ Fold::Magnitude as usize }>;
 pub(in crate::kernels) type Positive = Folded<{ Fold::Positive as usize }>;
-/// The first half alone: the element of a code with the top bit set is that of the code without it, with the sign.
+/// The first half alone: the element of a code with the top bit set is that of the code without it, with the sign bit set.
 pub(in crate::kernels) struct Mirrored;
 /// No plane: the elements lie on a [`Line`](super::plane::Line).
 pub(in crate::kernels) struct OnLine;
 /// The codes of 6 bits or fewer.
 pub(in crate::kernels) struct SixBits;
-/// Those of 4 bits or fewer.
+/// The codes of 4 bits or fewer.
 pub(in crate::kernels) struct Nibble;
 /// Bytes of packed codes of 4 bits or fewer.
 pub(in crate::kernels) struct Pairs;
@@ -357,7 +357,7 @@ impl Pairs {
 impl ByPlane for Nibble {
     #[inline(always)]
     fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
-        // (A table repeats for all values of the bits that do not belong to a code.)
+        // A table repeats for all values of the bits that do not belong to a code.
         isa.lookup16(plane, index)
     }
 }
@@ -365,7 +365,7 @@ impl ByPlane for Nibble {
 impl ByPlane for Truth {
     #[inline(always)]
     fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
-        // (With an index of 0 or 1, it does not matter that the table does not repeat.)
+        // With an index of 0 or 1, it does not matter that the table does not repeat.
         isa.lookup16(plane, isa.min_u8(index, isa.splat8(1)))
     }
 }
@@ -390,7 +390,7 @@ impl Scope for OnLine {
     }
 }
 
-/// From codes of `SRC` bits in memory to elements of `DST` bits. Integers of 32 and 64 bits are made of integers of 8.
+/// From codes of `SRC` bits in memory to elements of `DST` bits. Integers of 32 and 64 bits are made from integers of 8.
 pub(in crate::kernels) struct Lookup<R, const SRC: usize, const DST: usize>(PhantomData<R>);
 
 impl<R: Scope, const SRC: usize, const DST: usize> Source for Lookup<R, SRC, DST>
@@ -430,7 +430,7 @@ where
     }
 }
 
-/// From codes of 8 bits to integers of `DST` bits, which are made of integers of 16.
+/// From codes of 8 bits to integers of `DST` bits, which are made from integers of 16.
 pub(in crate::kernels) struct LookupWords<R, const DST: usize>(PhantomData<R>);
 
 impl<I: Simd, R: Scope, const DST: usize> Codec<I> for LookupWords<R, DST>
@@ -452,7 +452,7 @@ where
     }
 }
 
-/// Codes of `BITS` bits in memory as float32: a bfloat16 is looked up, which is the upper half of it.
+/// Codes of `BITS` bits in memory, read as float32: a bfloat16 is looked up, which is its upper half.
 pub(in crate::kernels) struct Floats<R, const BITS: usize>(PhantomData<R>);
 
 impl<R: Scope, const BITS: usize> Source for Floats<R, BITS>

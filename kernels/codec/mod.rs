@@ -33,23 +33,23 @@ pub(super) type Block<I, W> = <W as Width>::Block<I>;
 pub(super) trait Codec<I: Simd>: Sized {
     type From: Source;
     type To: Width;
-    /// Does some operation depend on the floating-point environment, or may it raise a flag there? (`tests/environment.rs` finds codecs
-    /// that say no and do.)
+    /// Whether some operation depends on the floating-point environment, or may raise a flag there. (`tests/environment.rs`
+    /// finds codecs that say no, but do.)
     const FLOATS: bool;
-    /// Are the results the same if subnormal numbers are flushed to zero? Then they are, because some processors take many times as long
-    /// for those.
+    /// Whether the results are the same if subnormal numbers are flushed to zero. If so, they are flushed, because some
+    /// processors take many times as long for them.
     const FLUSHES: bool = false;
     type Setup: Copy;
 
-    /// The setup for a job. If the codec is not for the dtypes of the job, results are arbitrary.
+    /// Returns the setup for a job. If the codec is not for the dtypes of the job, results are arbitrary.
     fn setup(isa: I, job: &Job) -> Self::Setup;
     fn block(isa: I, setup: &Self::Setup, src: Input<I, Self::From>) -> Block<I, Self::To>;
 
-    /// Writes what was made of a block, which begins at `src`. `high`: whether packed elements of the source, and of the destination,
-    /// begin at the high end of a byte.
+    /// Writes what was made of a block, which begins at `src`. `high`: whether packed elements begin at the high end of a byte,
+    /// on either side.
     ///
     /// # Safety
-    /// A block is readable, and one is writable. What it has loaded of tables is right for that block.
+    /// A block is readable from `src` on and writable from `dst` on. What the source has loaded of tables is right for that block.
     #[inline(always)]
     unsafe fn write(
         isa: I,
@@ -85,8 +85,8 @@ where
     }
 }
 
-/// Packs or unpacks codes of fewer than 8 bits: from `SRC` bits in memory to `DST`, one of which is 8. In bytes, the bits above a code
-/// are ignored, or written as 0. A single bit that is set becomes the job's code of 1.
+/// Packs or unpacks codes of fewer than 8 bits: from `SRC` bits in memory to `DST` bits, one of which is 8. In bytes, the bits
+/// above a code are ignored, or written as 0. A single bit that is set becomes the job's code of 1.
 pub(super) struct Repacked<const SRC: usize, const DST: usize>;
 
 impl<I: Simd, const SRC: usize, const DST: usize> Codec<I> for Repacked<SRC, DST>

@@ -1,11 +1,11 @@
-//! To floats of at most 8 bits that have a mantissa, of `m` bits here. There are several algorithms, with the same results:
-//! [`super::ways`] says which instruction set uses which for what. `MODES` is explained in [`super::float`].
+//! Codecs to floats of at most 8 bits that have a mantissa; it has `m` bits here. There are several algorithms with the same
+//! results: [`super::ways`] says which instruction set uses which for what. `MODES` is explained in [`super::float`].
 //!
 //! Two facts are used throughout:
-//! * A code without its sign bit counts the positive values in order: the next code is the next value. Codes may be counted on past the
-//!   max, so that a carry of rounding, subnormals and overflow need no cases of their own.
-//! * "Rounded to odd" is truncated, with the last bit set if any bit that was cut off is 1. What is rounded to odd with two bits more than
-//!   the target has rounds to the same value of the target as the original does.
+//! * A code without its sign bit counts the positive values in order: the next code is the next value. Codes may be counted on
+//!   past the max, so that a carry of rounding, subnormals and overflow need no cases of their own.
+//! * "Rounded to odd" means truncated, with the last bit set if any bit that was cut off is 1. What is rounded to odd with two
+//!   bits more than the target has rounds to the same value of the target as the original does.
 
 use core::marker::PhantomData;
 
@@ -38,11 +38,11 @@ pub(in crate::kernels) struct ToNarrow<S, F, const BITS: usize, const MODES: boo
 
 /// Which special values the formats of a family have.
 pub(in crate::kernels) trait Family {
-    /// NaN. If there is none, a NaN of the source is first replaced by a number.
+    /// Whether there is a NaN. If not, a NaN of the source is first replaced by a number.
     const NAN: bool;
-    /// −0.
+    /// Whether there is a −0.
     const NEG_ZERO: bool;
-    /// A sign. If there is none, negative numbers are first replaced by 0 or NaN.
+    /// Whether there is a sign. If not, negative numbers are first replaced by 0 or NaN.
     const SIGN: bool = true;
 }
 
@@ -76,9 +76,9 @@ impl Family for Unsigned {
 pub(in crate::kernels) struct Narrow<V> {
     /// The value of the code that overflow and Inf become, as if codes went on past the max.
     limit: V,
-    /// The same for finite numbers, positive and negative, in the directed modes.
+    /// As `limit`, but for finite numbers, positive and negative, in the directed modes.
     finite: [V; 2],
-    /// The float32 whose code is that of NaN; if there is none, the number that replaces a NaN.
+    /// The float32 whose code is that of NaN. If there is no NaN, the number that replaces it.
     nan: V,
     /// The exponent of the smallest normal number of the target, in the bits of a float32's exponent.
     least: V,
@@ -109,7 +109,7 @@ where
     fn setup(isa: I, job: &Job) -> Narrow<I::V> {
         let (to, policy) = (&job.narrow, &job.policy);
         let (max, limit) = (to.max, to.overflow);
-        // (Not by `map`, which need not be inlined.)
+        // Not by `map`, which need not be inlined.
         let (positive, negative) = match policy.rounding {
             Rounding::TowardZero => (max, max),
             Rounding::Up => (limit, max),
@@ -148,7 +148,7 @@ where
             });
         }
         if !F::SIGN {
-            // (Compared as signed integers, the numbers from −0 to −Inf are the smallest.)
+            // Compared as signed integers, the numbers from −0 to −Inf are the smallest.
             x = registers!(4, K => {
                 let below = isa.select32(isa.eq32(x[K], isa.splat32(SIGN)), isa.splat32(0), k.below);
                 isa.select32(isa.gt32(isa.splat32(SIGN | (INF + 1)), x[K]), below, x[K])
@@ -183,7 +183,7 @@ where
 /// * If the target has no sign, negative numbers are first replaced by 0 or NaN, and a negative NaN by a positive one.
 pub(in crate::kernels) struct ToNarrowByHalf<S, F>(PhantomData<(S, F)>);
 
-/// Can [`ToNarrowByHalf`] make this format from those floats?
+/// Whether [`ToNarrowByHalf`] can make this format from those floats.
 pub(in crate::kernels) fn goes_by_half<I: Simd, S: AsHalf<I>>(format: FloatFormat) -> bool {
     format.has_nan
         && (S::FORMAT.exponent_bits == 8 || format.min_exponent() - format.mantissa_bits as i32 > -14)
@@ -287,7 +287,7 @@ impl<I: NarrowsByWords, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, 
 ///   subnormal of the target in any case, which is not so from float16 to float8_e5m2 and float8_e5m2fnuz.
 pub(in crate::kernels) struct ToNarrowByBytes<S, F>(PhantomData<(S, F)>);
 
-/// Is [`ToNarrowByBytes`] for a route, on instruction sets that have it?
+/// Whether [`ToNarrowByBytes`] is for a route, on instruction sets that have it.
 pub(in crate::kernels) fn goes_by_bytes(route: &Route) -> bool {
     let Some(to) = route.to.float_format() else { return false };
     let reaches = match route.from {
@@ -299,7 +299,7 @@ pub(in crate::kernels) fn goes_by_bytes(route: &Route) -> bool {
     reaches && is_meant && route.policy.rounding == Rounding::NearestEven
 }
 
-/// All mantissas of 7 bits, rounded to odd to 5 bits. The bits above are 1, so that those of an entry of `rows` remain.
+/// All mantissas of 7 bits, rounded to odd to 5 bits. The bits above these are 1, so that an entry of `rows` keeps its own there.
 pub(super) static ROUNDED_MANTISSAS: [[[u8; 16]; 4]; 2] = {
     let mut all = [[[0; 16]; 4]; 2];
     let mut m = 0;
@@ -322,7 +322,7 @@ fn code_of(to: DType, value: Value, policy: &Policy) -> u8 {
     scalar::encode(to, value, policy) as u8
 }
 
-/// Steps, rows and bases, made once in a process. None if there is no memory for them.
+/// Steps, rows and bases, made once per process. None if there is no memory for them.
 #[inline(never)] // Its room is not that of every step that is found.
 pub(in crate::kernels) fn bytes(from: DType, to: DType) -> Option<Table> {
     static TABLES: [[Once<Plane>; DTYPES]; 2] = [const { [const { Once::new() }; DTYPES] }; 2];
@@ -343,7 +343,7 @@ pub(in crate::kernels) fn bytes(from: DType, to: DType) -> Option<Table> {
             let exponent = first + above;
             for p in 0..32 {
                 let further = code(exponent, (p as u64 >> 1 << 3) | (p as u64 & 1)) - code(exponent, 0);
-                // (Negated, because the operations on registers include a subtraction of bytes, but no addition.)
+                // Negated, because the operations on registers include a subtraction of bytes, but no addition.
                 steps[32 * part + p] = further.wrapping_neg();
             }
         }
@@ -390,7 +390,7 @@ impl<I: NarrowsByWords, S: AsBytes<I>, F: Family> Codec<I> for ToNarrowByBytes<S
     fn setup(isa: I, job: &Job) -> ByBytes<I::V> {
         let to = &job.narrow;
         let [first, last] = exponents(to, S::BIAS);
-        // (`narrow::bytes` made this table for the job.)
+        // `narrow::bytes` made this table for the job.
         let [low, high, rows, bases] = &job.table.planes[0].elements;
         ByBytes {
             mantissas: [isa.row_of(&ROUNDED_MANTISSAS[0]), isa.row_of(&ROUNDED_MANTISSAS[1])],
@@ -439,14 +439,14 @@ impl<I: NarrowsByWords, S: AsBytes<I>, F: Family> Codec<I> for ToNarrowByBytes<S
 /// * Where the elements are divided by powers of two, `least` is that of each group.
 pub(in crate::kernels) struct ToNarrowByTable<S, const BITS: usize>(PhantomData<S>);
 
-/// Is [`ToNarrowByTable`] for a route, on instruction sets that have it?
+/// Whether [`ToNarrowByTable`] is for a route, on instruction sets that have it.
 pub(in crate::kernels) fn goes_by_table(route: &Route) -> bool {
     matches!(route.from, DType::F16 | DType::BF16)
         && route.to.float_format().is_some_and(|format| !format.has_nan)
         && route.policy.rounding == Rounding::NearestEven
 }
 
-/// The code of every key, made once in a process. None if there is no memory for them.
+/// The code of every key, made once per process. None if there is no memory for them.
 pub(in crate::kernels) fn table(to: DType) -> Option<Table> {
     static CODES: [Once<Plane>; 3] = [const { Once::new() }; 3];
     let target = Target::new(to.kind(), &Policy::DEFAULT);
@@ -462,7 +462,7 @@ pub(in crate::kernels) fn table(to: DType) -> Option<Table> {
     codes.map(Table::of_bytes)
 }
 
-/// The number of 16 bits that becomes what a NaN does.
+/// The number of 16 bits that becomes what a NaN is to become.
 pub(super) fn instead_of_nan(nan: NanToFinite, inf: u16) -> u16 {
     match nan {
         NanToFinite::NegZero => 1 << 15,
@@ -474,7 +474,7 @@ pub(super) fn instead_of_nan(nan: NanToFinite, inf: u16) -> u16 {
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct ByTable<I: Simd> {
     plane: I::Plane,
-    /// The source's Inf, shifted to the left by one bit, as all numbers are to drop their signs.
+    /// The source's Inf, shifted to the left by one bit, as all numbers are in order to drop their signs.
     inf: I::V,
     /// The number that replaces a NaN.
     nan: I::V,
@@ -497,7 +497,7 @@ where
     #[inline(always)]
     fn setup(isa: I, job: &Job) -> ByTable<I> {
         let to = &job.narrow;
-        // (Float16 and bfloat16 share one kernel: only these constants differ.)
+        // float16 and bfloat16 share one kernel: only these constants differ.
         let (mantissa, bias, inf) = if job.from == DType::BF16.kind() {
             (Bf16::MANTISSA, Bf16::BIAS, Bf16::INF)
         } else {
@@ -506,7 +506,7 @@ where
         let [least, end] = to.exponents();
         let nan = instead_of_nan(job.policy.nan_to_finite, inf);
         ByTable {
-            // (`narrow::table` made this table for the job.)
+            // `narrow::table` made this table for the job.
             plane: isa.plane(job.table.planes[0]),
             inf: isa.splat16(2 * inf),
             nan: isa.splat16(nan),
@@ -526,7 +526,7 @@ where
             let r = isa.sub_u16(isa.add16(x[K], x[K]), least[K]);
             isa.shl16v(isa.min_u16(r, k.most), k.left)
         }));
-        // (Float4 has fewer than 64 keys.)
+        // float4 has fewer than 64 keys.
         let code = match BITS {
             4 => isa.lookup64(k.plane, key),
             _ => isa.lookup256(k.plane, Fold::None, key),
@@ -550,22 +550,22 @@ where
 /// * The table and the codes go on past the max, up to the code of overflow.
 pub(in crate::kernels) struct ShortToNarrow;
 
-/// `less` of [`ShortToNarrow`], for mantissas of so many bits.
+/// `less` of [`ShortToNarrow`], for mantissas of this many bits.
 const fn less(mantissa: u32) -> u32 {
     if mantissa <= 2 { 4 } else { 5 }
 }
 
-/// Is [`ShortToNarrow`] for a route, on instruction sets that have it?
+/// Whether [`ShortToNarrow`] is for a route, on instruction sets that have it.
 pub(in crate::kernels) fn goes_as_short(route: &Route) -> bool {
     let Some(to) = route.to.float_format().filter(|to| to.has_sign && to.bits() == 8) else { return false };
-    // The exponent of the power of two after the max. (If it is small, going by way of integers of 8 bits is faster.)
+    // The exponent of the power of two after the max. If it is small, going by way of integers of 8 bits is faster.
     let end = (to.max_code() >> to.mantissa_bits) as i32 - to.bias + 1;
     let is_meant = to.min_exponent() <= 0 && end > 6 && (to.mantissa_bits <= 2 || end <= 11);
     let is_short = matches!(route.from, DType::I16 | DType::U16);
     is_short && is_meant && route.policy.rounding == Rounding::NearestEven
 }
 
-/// The code of every key, plus 8 << m, made once in a process. None if there is no memory for them.
+/// The code of every key, plus 8 << m, made once per process. None if there is no memory for them.
 pub(in crate::kernels) fn codes_of_shorts(to: DType) -> Option<Table> {
     static CODES: [Once<Plane>; DTYPES] = [const { Once::new() }; DTYPES];
     let codes = CODES[to as usize].get_or_make_in(|place| {
@@ -606,7 +606,7 @@ impl<I: NarrowsByWords> Codec<I> for ShortToNarrow {
         let less = less(to.mantissa_bits);
         let has_sign = job.from == DType::I16.kind();
         ByKey {
-            // (`codes_of_shorts` made this table for the job.)
+            // `codes_of_shorts` made this table for the job.
             plane: isa.plane(job.table.planes[0]),
             positive: isa.splat16(if has_sign { 0 } else { u16::MAX }),
             less: isa.splat16(less as u16),
@@ -620,7 +620,7 @@ impl<I: NarrowsByWords> Codec<I> for ShortToNarrow {
     #[inline(always)]
     fn block(isa: I, k: &ByKey<I>, src: Input<I, Self::From>) -> Block<I, Self::To> {
         let x = src.block;
-        // (|x| is the smaller one of x and -x, as unsigned numbers.)
+        // x| is the smaller one of x and -x, as unsigned numbers.
         let a = registers!(2, K => {
             isa.min_u16(x[K], isa.or(isa.sub16(isa.splat16(0), x[K]), k.positive))
         });
@@ -631,7 +631,7 @@ impl<I: NarrowsByWords> Codec<I> for ShortToNarrow {
         let key = isa.odd_high16(registers!(2, K => isa.shl16v(a[K], left[K])));
         let code = isa.lookup256(k.plane, Fold::None, key);
         let code = isa.min_u8(isa.sub8(code, isa.shl16v(isa.low16(left), k.mantissa)), k.limit);
-        // (Only 0 becomes 0, so that no code is -0. The NaN of overflow has the sign of the number.)
+        // Only 0 becomes 0, so that no code is -0. The NaN of an overflow has the sign of the number.
         isa.or(code, isa.and(isa.signs16(x), k.sign))
     }
 }
@@ -655,7 +655,7 @@ impl<I: NarrowsByWords> Codec<I> for ShortToNarrow {
 ///   subnormal of the target in any case, which is not so from float16 to float8_e5m2.
 pub(in crate::kernels) struct ToNarrowByNibbles<S, F, const BITS: usize, const M: u32>(PhantomData<(S, F)>);
 
-/// Can [`ToNarrowByNibbles`] make this format of 8 bits from float16 or bfloat16?
+/// Whether [`ToNarrowByNibbles`] can make this format of 8 bits from float16 or bfloat16.
 pub(in crate::kernels) fn goes_by_nibbles(from: DType, format: FloatFormat) -> bool {
     match format.mantissa_bits {
         2 => from == DType::BF16,
@@ -664,13 +664,14 @@ pub(in crate::kernels) fn goes_by_nibbles(from: DType, format: FloatFormat) -> b
     }
 }
 
-/// The rows for mantissas of so many bits. The first entry is that of `kept` = 1.
+/// The rows for mantissas of this many bits. The first entry is that of `kept` = 1.
 const fn rows(mantissa: u32) -> [[u8; 16]; 2] {
     let mut rows = [[0; 16]; 2];
     let mut at = 0;
     while at < if mantissa == 3 { 32 } else { 16 } {
         let (exponent, digits) = (at >> mantissa, (1 << mantissa) + at % (1 << mantissa));
-        // How many of the bits of `digits` the target does not have, which it lacks as a subnormal; and what its code is more than the rest.
+        // `lost`: how many bits of `digits` the target lacks, because the number is subnormal there. `first`: by how much its
+        // code exceeds the other bits.
         let (lost, first) = if exponent <= mantissa {
             (mantissa + 1 - exponent, 0)
         } else {
@@ -745,7 +746,7 @@ where
         let kept = isa.zipped_u8(registers!(2, K => isa.sub16(cut16(isa, a[K], behind), k.base)));
         let rest = isa.zipped_low8(registers!(2, K => {
             let rest = isa.and(x[K], isa.splat16((1 << behind) - 1));
-            // (9 bits are rounded to odd to 8.)
+            // 9 bits are rounded to odd to 8.
             if behind > 8 { isa.or(isa.shr16::<1>(rest), isa.and(rest, isa.splat16(1))) } else { rest }
         }));
         let l = odd_nibble(isa, rest, if behind > 8 { 8 } else { behind });
@@ -757,7 +758,7 @@ where
         let carried = isa.sub8(row, isa.sub8(isa.splat8(0), l));
         let mut code = isa.and(isa.shr16::<4>(carried), isa.splat8(0x0F));
         if M > 1 {
-            // (The operations on registers include no addition of bytes, only a subtraction. The code is odd where `kept` is even.)
+            // The operations on registers include no addition of bytes, only a subtraction. The code is odd where `kept` is even.
             let is_even = isa.and(kept, isa.splat8(1));
             let stays = isa.where_gt8(isa.splat8(8), isa.sub8(l, is_even), isa.splat8(0xFF));
             let less = isa.sub8(isa.splat8((M << M) as u8), stays);
@@ -802,7 +803,7 @@ fn odd_nibble<I: Simd>(isa: I, rest: I::V, bits: u32) -> I::V {
         return rest;
     }
     let (odd, low) = (1u8 << (bits - 4), (1u8 << (bits - 4)) - 1);
-    // (Adding as many ones as are below the odd bit carries into it if one of these bits is 1.)
+    // Adding as many ones as there are bits below the odd bit carries into it if one of these bits is 1.
     let sticky = isa.and(isa.sub8(rest, isa.splat8(low.wrapping_neg())), isa.splat8(odd));
     isa.and(cut16(isa, isa.or(rest, sticky), bits - 4), isa.splat8(0x0F))
 }
@@ -828,8 +829,8 @@ pub(in crate::kernels) struct ToNarrowByF16<S, F, const BITS: usize, const M: u3
     PhantomData<(S, F)>,
 );
 
-/// Can [`ToNarrowByF16`] make this format? With 4 bits of mantissa there is no such K, and float8_e5m2fnuz has numbers with the exponent
-/// that is Inf in float16.
+/// Whether [`ToNarrowByF16`] can make this format. With 4 bits of mantissa there is no such K, and float8_e5m2fnuz has numbers
+/// with the exponent that is Inf in float16.
 pub(in crate::kernels) fn goes_by_f16(format: FloatFormat) -> bool {
     format.mantissa_bits <= 3 && format.exponent_bits < 5 + u32::from(format.has_inf)
 }
@@ -855,7 +856,7 @@ where
     type From = S;
     type To = Bits<BITS>;
     const FLOATS: bool = true;
-    // (A subnormal product is far below 2^-25 and becomes 0 in any case.)
+    // A subnormal product is far below 2^-25, and becomes 0 in any case.
     const FLUSHES: bool = SCALES;
     type Setup = ByF16<I::V>;
 
@@ -900,7 +901,7 @@ where
         let code = isa.nearest_high16(codes);
         let mut limited = isa.min_u8(code, k.limit);
         if F::NAN {
-            // (Between the codes that Inf and a quiet NaN have become.)
+            // A code between those that Inf and a quiet NaN have become.
             let above = 0x7Du8 << (M - 2);
             limited = isa.select_above8(code, isa.splat8(above), k.nan, limited);
         }
@@ -908,11 +909,11 @@ where
     }
 }
 
-/// Gives codes the signs that are the top bits of `top`; but not to zeros, if the formats have no −0.
+/// Gives codes the signs that are the top bits of `top`, except to zeros of formats that have no −0.
 #[inline(always)]
 pub(super) fn signed<I: Simd, F: Family>(isa: I, code: I::V, top: I::V, sign: I::V) -> I::V {
     if !F::NAN {
-        // (Formats without NaN have fewer than 8 bits, and −0.)
+        // Formats without NaN have fewer than 8 bits, and −0.
         isa.put(sign, sign_of_finite(isa, top, sign), code)
     } else if F::NEG_ZERO {
         isa.put(sign, top, code)
@@ -947,11 +948,11 @@ impl<I: NarrowsByF16> Codec<I> for F16ToE5m2 {
     }
 }
 
-/// Moves the top bit of each byte to the place of the sign in codes of 6 or 4 bits, which is the bit that `sign` has. Other bits are
-/// arbitrary.
+/// Moves the top bit of each byte to the place of the sign in codes of 6 or 4 bits, which is the bit that is set in `sign`.
+/// Other bits are arbitrary.
 #[inline(always)]
 fn sign_of_finite<I: Simd>(isa: I, top: I::V, sign: I::V) -> I::V {
-    // (Bits of the neighbouring byte are shifted in, which the caller masks.)
+    // Bits of the neighbouring byte are shifted in, which the caller masks.
     let six = isa.shr16::<2>(top);
     let four = isa.shr16::<4>(top);
     let is_six = isa.eq32(sign, isa.splat32(0x2020_2020));
@@ -969,9 +970,9 @@ fn narrow<I: Simd, F: Family, const MODES: bool>(isa: I, k: &Narrow<I::V>, x: I:
         s = isa.and(x, sign);
         let negative = isa.eq32(s, sign);
         let finite = isa.min_u32(a, isa.select32(negative, k.finite[1], k.finite[0]));
-        // (Inf has become the limit above, and a NaN stays what it is.)
+        // Inf has become the limit above, and a NaN stays what it is.
         c = isa.select32(isa.gt32(inf, a), isa.or(finite, k.away), c);
-        // (With the bit for ties away from zero, the limit may be exceeded.)
+        // With the bit for ties away from zero, the limit may be exceeded.
         c = isa.min_or_nan_f32(k.limit, c);
     }
     if F::NAN {

@@ -1,4 +1,4 @@
-//! The tables of [`super::lookup`]: 256 elements, computed by the scalar reference, in the forms that instruction sets look up best.
+//! The tables of [`super::lookup`]: 256 elements, computed by the scalar reference, in the forms in which instruction sets look up best.
 
 use core::mem::MaybeUninit;
 
@@ -8,8 +8,8 @@ use crate::formats::options::{Overflow, Policy};
 use crate::formats::route::Route;
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 
-/// One byte of each of 256 elements; and the same compressed, for instruction sets that look up in a row of 16 bytes at a time. Aligned
-/// to a cache line, and so is each row of 64, because a register that lies across two lines takes two loads.
+/// One byte of each of 256 elements; and the same bytes compressed, for instruction sets that look up in a row of 16 bytes at a
+/// time. Aligned to a cache line, as is each row of 64, because a register that lies across two lines takes two loads.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Plane {
@@ -19,8 +19,8 @@ pub(crate) struct Plane {
     pub(in crate::kernels) fold: FoldNumbers,
 }
 
-/// How elements of the codes from 128 on are predicted from those below. The second half of a plane holds the xor of element and
-/// prediction, which is mostly zeros, because opposite numbers become opposite numbers.
+/// How elements of the codes from 128 on are predicted from those below. The second half of a plane holds the elements xor
+/// their predictions, which are mostly zeros, because opposite numbers become opposite numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::kernels) enum Fold {
     /// No prediction.
@@ -63,9 +63,9 @@ impl Fold {
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub(in crate::kernels) struct FoldNumbers {
-    /// Added to an index, so that the codes of NaN, which becomes 0, have a negative one, which finds nothing.
+    /// Added to an index, so that the codes of a NaN, which becomes 0, get a negative index, which finds nothing.
     pub(in crate::kernels) shift: [u8; 32],
-    /// The greatest shifted index that is looked up: those above have the same element.
+    /// The greatest shifted index that is looked up: indices above have the same element.
     pub(in crate::kernels) last: [u8; 32],
     /// The largest integer of fewer than 8 bits. (The first half may hold one more than that, whose negative is the least integer.)
     pub(in crate::kernels) limit: [u8; 32],
@@ -80,12 +80,12 @@ impl FoldNumbers {
         Self { shift: [0; 32], last: [0x7F; 32], limit: [0x7F; 32], mask: [0xFF; 32], sign: [0; 32] };
 }
 
-/// A half of a plane, as the rows in which something changes: a lookup adds up (by xor) the changes of all rows up to its own. The
-/// elements are in order or, if that takes fewer rows, in reverse, which for integers begins nearest to zero.
+/// A half of a plane, as the rows in which something changes: a lookup combines (by xor) the changes of all rows up to its own.
+/// The elements are in order or, if that takes fewer rows, in reverse; for integers, the reverse order begins nearest to zero.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub(in crate::kernels) struct PlaneHalf {
-    /// Rows xor the one before, in pairs: the first of a pair is not all zeros.
+    /// Rows xor the row before, in pairs. The first row of a pair is not all zeros.
     pub(in crate::kernels) changes: [[[u8; 16]; 2]; 4],
     /// The index at which each pair begins, repeated for 32 lanes.
     pub(in crate::kernels) begin: [[u8; 32]; 4],
@@ -99,7 +99,7 @@ impl PlaneHalf {
     const NONE: Self = Self { changes: [[[0; 16]; 2]; 4], begin: [[0; 32]; 4], flip: [0; 32], pairs: 0 };
 }
 
-/// The elements of a half in an order: index xor `flip`, from `start` on. Those before are 0.
+/// The elements of a half in some order: that of index xor `flip`, from `start` on. Those before are 0.
 #[derive(Clone, Copy)]
 struct Order<'a> {
     elements: &'a [u8],
@@ -120,7 +120,7 @@ impl<'a> Order<'a> {
         self.elements.get(i ^ usize::from(self.flip)).copied()
     }
 
-    /// A row, xored with the one before.
+    /// Returns a row, xored with the row before.
     fn change(&self, row: usize) -> [u8; 16] {
         let first = self.start + 16 * row;
         core::array::from_fn(|lane| match (self.at(first + lane), row) {
@@ -130,7 +130,7 @@ impl<'a> Order<'a> {
         })
     }
 
-    /// The first row of each pair.
+    /// The index of the first row of each pair.
     fn pairs(self) -> impl Iterator<Item = usize> {
         let mut next = 0;
         core::iter::from_fn(move || {
@@ -151,20 +151,20 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Elements of 16 bits that lie on a line: base + index * step, with a sign. Floats of 8 bits as float16 or bfloat16 do, except for the
-/// 16 codes nearest to zero and the 16 among which Inf and NaN are.
+/// Elements of 16 bits that lie on a line: base + index * step, with a sign. What floats of 8 bits become in float16 or
+/// bfloat16 does, except for the 16 codes nearest to zero and the 16 codes that include Inf and NaN.
 ///
-/// Repeated for 32 lanes.
+/// Every number is repeated for 32 bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Line {
-    /// The bits of an index that are its place on the line. The remaining bit, if there is one, is the sign.
+    /// The bits of an index that are its place on the line. The remaining bit, if any, is the sign.
     pub(in crate::kernels) magnitude: [u8; 32],
     pub(in crate::kernels) step: [u16; 16],
     pub(in crate::kernels) base: [u16; 16],
     /// The differences of the lowest 16 places from the line: their low and their high bytes.
     pub(in crate::kernels) near: [[u8; 16]; 2],
-    /// The same elsewhere: where the index, masked with `bits` and xored with `flip`, is below 16. It is xored with what is `near`.
+    /// The differences elsewhere, where the index, masked with `bits` and xored with `flip`, is below 16. They are xored with `near`.
     pub(in crate::kernels) bits: [u8; 32],
     pub(in crate::kernels) flip: [u8; 32],
     pub(in crate::kernels) far: [[u8; 16]; 2],
@@ -213,7 +213,7 @@ impl Plane {
             Fold::Same => first[usize::from(code & 0x7F)] ^ sign,
             Fold::Negated => first[usize::from(code & 0x7F)].wrapping_neg(),
             Fold::Limited => limit.min(first[usize::from(code & 0x7F)].wrapping_neg() as i8) as u8 & mask,
-            // (The least integer has no negative.)
+            // The least integer has no negative.
             Fold::Magnitude if code == 0x80 => sign,
             Fold::Magnitude => first[usize::from(code.wrapping_neg())] ^ sign,
         };
@@ -261,7 +261,7 @@ impl WordTable {
     pub(super) const ZEROS: Self = Self { planes: [Plane::ZEROS; 2], line: Line::NONE };
 }
 
-// Those off the line are the first 16 and 16 of the last: subnormal numbers, and NaN.
+// Only the first 16 elements and 16 of the last are off the line: subnormal numbers, and NaN.
 const _: () = {
     let mut i = 0;
     while i < DTYPES {
@@ -289,7 +289,7 @@ impl Line {
         let step = element(33).wrapping_sub(element(32));
         let base = element(32).wrapping_sub(step.wrapping_mul(32));
         let sign = if from.has_sign { 0x80 } else { 0 };
-        // Where NaN is in the place of -0; or in the places of the largest magnitudes, whatever the sign.
+        // Where NaN is: in the place of -0; or in the places of the largest magnitudes, whatever the sign.
         let (bits, flip) = match (from.has_sign, from.has_neg_zero) {
             (true, false) => (0xFF, 0x80),
             (true, true) => (0x7F, 0x70),
@@ -317,10 +317,10 @@ impl Line {
     }
 }
 
-/// What each code of a dtype becomes, in 16 bits or fewer.
+/// What each code of a dtype becomes, as 16 bits or fewer.
 #[inline(never)] // For the stack.
 fn elements(from: DType, to: DType, policy: &Policy) -> [u16; 256] {
-    /// Codes at a time, because values are large.
+    /// How many codes are converted at a time: few, because values are large.
     const STEP: usize = 16;
     let mask = 0xFF >> (8 - from.bits());
     let mut elements = [0; 256];
@@ -368,7 +368,7 @@ pub(super) fn words(from: DType, to: DType, policy: &Policy, place: &mut MaybeUn
         _ => Line::NONE,
     };
     let place = place.as_mut_ptr();
-    // SAFETY: the fields of a place.
+    // SAFETY: the fields of a place that is borrowed exclusively.
     unsafe {
         (&raw mut (*place).line).write(line);
         for (byte, shift) in [0, 8].into_iter().enumerate() {

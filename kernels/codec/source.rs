@@ -1,8 +1,8 @@
-//! Sources of 16 bits and more, and integers of 8: as lanes of float32, of float64, or of their own integers.
+//! Sources of 16 bits and more, and integers of 8 bits, read as lanes of float32 or float64, or as their own integers.
 //!
-//! A source that does not fit is rounded to *odd*: it is truncated, and the last bit that is kept is set if any bit was cut off. So it
-//! stays on its side of every number and every midpoint of a narrower format, and the encoder's rounding counts as the only one, in
-//! every mode. The proof of each step is beside it.
+//! A source that does not fit is rounded to *odd*: it is truncated, and the last bit that is kept is set if any bit was cut
+//! off. So it stays on its side of every number and every midpoint of a narrower format, and only the encoder's rounding
+//! counts, in every mode. The proof of each step is beside it.
 
 use core::marker::PhantomData;
 
@@ -14,9 +14,9 @@ use crate::formats::dtype::{DType, FloatFormat};
 /// How elements are read from memory.
 pub(in crate::kernels) trait Source: Sized {
     type Width: Width;
-    /// Does reading the elements depend on the floating-point environment? (Integers become floats exactly.)
+    /// Whether reading the elements depends on the floating-point environment. (Integers become floats exactly.)
     const FLOATS: bool;
-    /// What it has loaded of a table, if it has one.
+    /// What is loaded of a table, if the source has one.
     type Loaded<I: Simd>: Copy;
 
     fn loaded<I: Simd>(isa: I, table: &Table) -> Self::Loaded<I>;
@@ -27,7 +27,7 @@ pub(in crate::kernels) const fn bits<S: Source>() -> usize {
     S::Width::BITS
 }
 
-/// A block of a source, with what the source has loaded of a table.
+/// A block of a source, with what is loaded of the source's table.
 pub(in crate::kernels) struct Input<I: Simd, S: Source> {
     pub(in crate::kernels) block: <S::Width as Width>::Block<I>,
     pub(in crate::kernels) loaded: S::Loaded<I>,
@@ -70,13 +70,13 @@ pub(in crate::kernels) trait AsF32<I: Simd>: Source {
         None
     }
 
-    /// Rounds results of arithmetic to the dtype of the elements, to nearest even, if that is a float.
+    /// Rounds results of arithmetic to the dtype of the elements, to nearest even, if that dtype is a float.
     #[inline(always)]
     fn kept(_: I, x: [I::V; 4]) -> [I::V; 4] {
         x
     }
 
-    /// Reads integers of 16 bits or fewer as lanes of 16 bits; and says whether they are signed. None for others.
+    /// Reads integers of 16 bits or fewer as lanes of 16 bits, and returns whether they are signed. None for others.
     #[inline(always)]
     fn short(_: I, _: Input<I, Self>) -> Option<([I::V; 2], bool)> {
         None
@@ -111,8 +111,8 @@ pub(in crate::kernels) trait AsHalf<I: Simd>: Half {
     fn half(isa: I, v: [I::V; 2]) -> [I::V; 2];
 }
 
-/// Elements of 16 bits, divided by their scales if they have some, as the codecs need them that narrow by look-ups. Each method is given
-/// what it is for elements without a scale, which is what it returns by default.
+/// Elements of 16 bits, divided by their scales if they have some, in the form that codecs that narrow by look-ups need. Each
+/// method is given its result for elements without a scale, and returns that by default.
 pub(in crate::kernels) trait AsQuotients<I: Simd>: Source<Width = Bits<16>> {
     /// In each byte, the exponent of elements whose quotients have the first exponent of the target's tables.
     #[inline(always)]
@@ -145,8 +145,8 @@ impl<I: Simd> AsQuotients<I> for Bits<16> {}
 
 /// Reads elements as exponents, mantissas of 7 bits, and signs.
 pub(in crate::kernels) trait AsBytes<I: Simd>: Half + AsQuotients<I> {
-    /// In a byte each: the exponent; the mantissa, exact or rounded to odd, below an unspecified bit; and the sign, above unspecified
-    /// bits.
+    /// Returns, each in bytes, the exponents; the mantissas, exact or rounded to odd, below an unspecified bit; and the signs,
+    /// above unspecified bits.
     fn bytes(isa: I, src: Input<I, Self>) -> [I::V; 3];
 }
 
@@ -262,8 +262,8 @@ macro_rules! as_f32 {
 as_f32! {
     F32(_isa, v) = v;
     Re32(isa, v) = registers!(4, K => isa.low64([v[2 * K], v[2 * K + 1]]));
-    // Below 2^24 exact. From there on the low 8 bits make one sticky bit, so 17 to 24 bits are left, which
-    // is exact in an f32 and at least two more than bfloat16 has; float16 and narrower overflow there.
+    // Below 2^24 this is exact. From there on, the low 8 bits make one sticky bit, so 17 to 24 bits are left, which are exact
+    // in an f32 and at least two more than bfloat16 has; float16 and narrower floats overflow there.
     I32(isa, v) = registers!(4, K => {
         isa.i32_to_f32(odd32(isa, v[K], isa.shr32::<25>(isa.add32(v[K], isa.splat32(1 << 24)))))
     });
@@ -288,8 +288,8 @@ impl<S: Source, Way> Source for Read<S, Way> {
     }
 }
 
-/// float64 as float32, for targets with a smaller range. Numbers beyond the normal ones of float32 are clamped to those, so that none
-/// becomes zero or Inf, which matters where negative numbers are one error and Inf another.
+/// Reads float64 as float32, for targets with a smaller range. Numbers beyond the normal ones of float32 are clamped to those,
+/// so that none becomes 0 or Inf. This matters where negative numbers are one error and Inf is another.
 pub(in crate::kernels) enum Within {}
 
 impl<I: Simd, S: AsF64<I>> AsF32<I> for Read<S, Within> {
@@ -309,7 +309,7 @@ impl<I: Simd, S: AsF64<I>> AsF32<I> for Read<S, Within> {
     }
 }
 
-/// Integers as float32, for targets that end far below 2^24: they are clamped to that, up to which float32 is exact.
+/// Reads integers as float32, for targets that end far below 2^24. Integers are clamped to 2^24, up to which float32 is exact.
 pub(in crate::kernels) enum Clipped {}
 
 /// Integers of 32 and of 64 bits.
@@ -352,7 +352,7 @@ clips! {
 impl<I: Simd> AsHalf<I> for F16 {
     #[inline(always)]
     fn half(isa: I, v: [I::V; 2]) -> [I::V; 2] {
-        // (The low 3 bits are joined into one above them; nothing is carried further.)
+        // The low 3 bits are replaced by one sticky bit above them; nothing is carried further.
         registers!(2, K => {
             let low = isa.splat16(7);
             let sticky = isa.and(isa.add32(isa.and(v[K], low), low), isa.splat16(8));
@@ -390,16 +390,17 @@ impl<I: Simd> AsBytes<I> for F16 {
     }
 }
 
-/// Joins the low 8 bits into one sticky bit above them, unless `above` is 0. (In two's complement it is the same for negative numbers.)
+/// Replaces the low 8 bits by one sticky bit just above them, unless `above` is 0. (In two's complement, this is right for
+/// negative numbers, too.)
 #[inline(always)]
 fn odd32<I: Simd>(isa: I, v: I::V, above: I::V) -> I::V {
-    // What is added carries into the bit above the low ones, if any of those is set.
+    // The sum carries into the bit above the low ones if any of these is set.
     let low = isa.splat32(0xFF);
     let odd = isa.and_not(low, isa.or(v, isa.add32(isa.and(v, low), low)));
     isa.select32(isa.eq32(above, isa.splat32(0)), v, odd)
 }
 
-/// f64 to f32, rounded to odd.
+/// Converts f64 to f32, rounded to odd.
 #[inline(always)]
 fn odd_f32<I: Simd>(isa: I, v: [I::V; 8]) -> [I::V; 4] {
     registers!(4, K => isa.f64_to_odd_f32([v[2 * K], v[2 * K + 1]]))
@@ -435,7 +436,7 @@ as_f64! {
     U64(isa, v) = registers!(8, K => isa.u64_to_odd_f64(v[K]));
 }
 
-/// The real parts of 16 registers.
+/// The real parts of complex elements in 16 registers.
 #[inline(always)]
 fn real64<I: Simd>(isa: I, v: [[I::V; 8]; 2]) -> [I::V; 8] {
     registers!(8, K => isa.even64([v[K / 4][2 * K % 8], v[K / 4][2 * K % 8 + 1]]))

@@ -1,5 +1,5 @@
-//! Which codecs a route takes: a single one where a pair is worth a kernel of its own, else several, one after the other, by way of
-//! dtypes that keep everything about an element that matters to the target.
+//! Which codecs a route takes: a single one where a pair is worth a kernel of its own; otherwise several, one after the other,
+//! by way of dtypes that keep everything about an element that matters to the target.
 //!
 //! Pairs that are cast in bulk are direct. All others take steps, through buffers in L1:
 //!
@@ -9,14 +9,14 @@
 //! | the real part of complex elements, unless it becomes [another float](real) of 16 bits or more | takes it out | |
 //! | to codes of fewer than 8 bits, unless the last codec [writes](writes_packed) them packed; from them, if they are kept | from or to one per byte | |
 //! | single bits, packed | one per byte | |
-//! | 8 bits or fewer to wider integers, but [those](reads_as_f32) and [those](widens) | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
-//! | one per byte what has fewer than 8 bits, to float64 | float32 | each is one |
-//! | integers to floats whose numbers end below 2^6: of 6 bits or fewer, float8_e3m4, float8_e4m3b11fnuz | the nearest int8 or uint8 | they end below what those hold |
+//! | 8 bits or fewer to wider integers, except [these](reads_as_f32) and [these](widens) | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one of these, or is made from it by the pair's own rule |
+//! | elements of fewer than 8 bits, one per byte, to float64 | float32 | each is a float32 |
+//! | integers to floats whose numbers end below 2^6: of 6 bits or fewer, float8_e3m4, float8_e4m3b11fnuz | the nearest int8 or uint8 | such floats end below what those hold |
 //! | integers to floats of 8 bits for which they have [no way](integer_to_8), such as those without -0; anything rounded in another direction than the default one | float32, rounded to odd | it has two bits more than the target |
-//! | integers of 32 and 64 bits to float32 in those directions | float64, rounded to odd | the same |
-//! | anything to integers of 1 or 2 bits, or 4 but one per byte | int8 or uint8, of the sign of the target, saturated or wrapped | the range is within that, and the low bits are the same |
+//! | integers of 32 and 64 bits to float32 in those directions | float64, rounded to odd | it has two bits more than the target |
+//! | anything to integers of 1 or 2 bits, or of 4 bits one per byte | int8 or uint8, of the sign of the target, saturated or wrapped | the target's range is within theirs, and the low bits are the same |
 //! | floats to integers that wrap | float64, and from there int64 | the low bits are the same |
-//! | float16 and bfloat16 to float8_e8m0fnu, and formats for which 16-bit lanes are no way | float32 | each is one |
+//! | float16 and bfloat16 to float8_e8m0fnu, and to formats for which 16-bit lanes are no way | float32 | each is a float32 |
 //! | float64 to floats of 8 bits or fewer | float32, rounded to odd | it has two bits more than the target |
 
 use super::float::{CutBf16, Flushed, LongToF64, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
@@ -53,7 +53,7 @@ use crate::kernels::simd::{
 };
 use crate::kernels::sizes::widens_parts;
 
-/// Adds the steps of a route. No steps if elements are the same in memory on both sides. None if there is no memory for a table.
+/// Adds the steps of a route: none, if elements are the same in memory on both sides. Returns None if there is no memory for a table.
 #[inline(never)] // For the stack.
 pub(in crate::kernels) fn find_steps<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     let mut native = *route;
@@ -86,7 +86,7 @@ pub(in crate::kernels) fn find_steps<I: Ways>(route: &Route, steps: &mut Steps) 
     Some(())
 }
 
-/// Takes both parts of an element of 32 bits as one integer, whose lower half is the real part; or that part alone.
+/// Casts complex elements of 32 bits as integers, whose lower half is the real part: takes that part out, or adds an imaginary part of 0.
 fn as_integers<I: Ways>(from: DType, to: DType) -> Step {
     let route = route(from, to, &CastOptions::new());
     let core = if to.bits() == 16 { run::<I, Integers<U32, 16>>() } else { run::<I, Integers<U16, 32>>() };
@@ -103,7 +103,7 @@ pub(in crate::kernels) fn tuples<I: Ways>(route: &Route) -> Option<&'static Pack
     let [from, to] = [&route.src, &route.dst].map(|layout| if layout.is_packed() { layout.bits } else { 0 });
     let (core, code) = match (from, to) {
         (1, 1) | (2, 2) | (4, 4) => (run::<I, Lookup<Pairs, 8, 8>>(), 8),
-        // (With the high end first, the two bytes of each result would be in the other order.)
+        // With the high end first, the two bytes of each result would be in the other order.
         (1, 2) | (2, 4) if route.src.packing == Packing::LowFirst => (run::<I, Lookup<Pairs, 8, 16>>(), 8),
         (1, 2) | (2, 4) => (run::<I, Lookup<Nibble, 4, 8>>(), 4),
         (2, 1) | (4, 2) => (run::<I, Lookup<Pairs, 8, 4>>(), 8),
@@ -115,7 +115,7 @@ pub(in crate::kernels) fn tuples<I: Ways>(route: &Route) -> Option<&'static Pack
     once::keep(&[PackedTuple { step, bits: code as usize }])?.first()
 }
 
-/// The codec from native complex elements to another float of 16 bits or more, by their real parts, to nearest even.
+/// The codec from native complex elements to another float of 16 bits or more, by their real parts, rounded to nearest even.
 fn real<I: Ways>(route: &Route) -> Option<Core> {
     let is_native = !route.src.swapped && !route.dst.swapped;
     if route.parts != Parts::Real || !is_native || route.policy.rounding != Rounding::NearestEven {
@@ -195,7 +195,8 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     Some(())
 }
 
-/// The code of 8 bits that a packed single bit that is set becomes, if a bit that is not set becomes 0: unpacking writes it at once.
+/// The code of 8 bits that a packed single bit becomes if it is set, provided that a bit that is not set becomes 0: unpacking
+/// writes it at once.
 #[inline(never)] // One for all instruction sets.
 fn of_one(route: &Route) -> Option<u8> {
     let (from, to) = (route.from, route.to);
@@ -208,13 +209,13 @@ fn of_one(route: &Route) -> Option<u8> {
     (codes[0] == 0).then_some(codes[1] as u8)
 }
 
-/// Is the result just the lowest bit of the code, so that packing takes it from there?
+/// Whether the result is just the lowest bit of the code, so that packing takes it from there.
 fn is_low_bit(route: &Route) -> bool {
     let is_byte = matches!(route.from.kind(), Kind::Int(from) if from.bits == 8);
     is_byte && route.to.bits() == 1 && route.policy.overflow == Overflow::Wrap
 }
 
-/// Does the last codec pack elements itself, whatever steps come before it?
+/// Whether the last codec packs elements itself, whatever steps come before it.
 fn ends_packed<I: Ways>(route: &Route) -> bool {
     if route.to.bits() == 1 {
         return false;
@@ -223,7 +224,8 @@ fn ends_packed<I: Ways>(route: &Route) -> bool {
     writes_packed::<I>(route) || hub::<I>(route).is_some_and(|hub| ends_packed::<I>(&by(hub)))
 }
 
-// What packs is written for these formats and widths: `finite_by_f16` and `half_by_nibbles` go by the name of a float, integers by their bits.
+// The codecs that pack are written for these formats and widths: `finite_by_f16` and `half_by_nibbles` go by the name of a
+// float, integers by their bits.
 const _: () = {
     let mut i = 0;
     while i < DTYPES {
@@ -240,18 +242,18 @@ const _: () = {
     }
 };
 
-/// Is there a codec that packs elements itself?
+/// Whether there is a codec that packs elements itself.
 fn writes_packed<I: Ways>(route: &Route) -> bool {
     if route.from.bits() < 8 {
-        // (The others are cast in tuples, unless there are few.)
+        // The others are cast in tuples, unless there are few elements.
         return route.src.is_packed() && (route.from.bits() == 6 || route.to.bits() == 6);
     }
     match (route.from.kind(), route.to.kind()) {
-        // (Where looking up in a whole table is as fast as in two elements.)
+        // Only where looking up in a whole table is as fast as in two of its elements.
         (Kind::Bool, Kind::Float(_)) => I::Lookups::IS_CHEAP,
         (Kind::Bool, _) => true,
         (Kind::Float(from), Kind::Int(_)) if from.bits() == 8 => true,
-        // (Floats that wrap become wider integers first.)
+        // Floats that wrap become wider integers first.
         (Kind::Float(_), Kind::Int(to)) => to.bits == 4 && route.policy.overflow == Overflow::Saturate,
         (Kind::Int(from), Kind::Int(to)) => to.bits == 4 || from.bits == 8,
         (Kind::Float(_) | Kind::Int(_), Kind::Float(to)) if route.from.bits() == 8 => !to.has_nan,
@@ -259,14 +261,14 @@ fn writes_packed<I: Ways>(route: &Route) -> bool {
     }
 }
 
-/// Do floats become floats of 6 bits or fewer by a codec that exists only in a form that packs them?
+/// Whether floats become floats of 6 bits or fewer by a codec that exists only in a form that packs them.
 fn narrows_packed<I: Ways>(route: &Route) -> bool {
     route.to.float_format().is_some_and(|format| !format.has_nan)
         && matches!(route.from, DType::F32 | DType::F16 | DType::BF16)
         && route.policy.rounding == Rounding::NearestEven
 }
 
-/// A dtype by way of which a route goes: it keeps everything about the elements that matters to the target.
+/// A dtype by way of which a route goes. It keeps everything about the elements that matters to the target.
 struct Hub {
     dtype: DType,
     /// The codec to it, if that is not the direct one.
@@ -279,7 +281,7 @@ struct Hub {
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Core {
     run: RunRows,
-    /// It needs the floating-point environment to be set, or may raise flags there.
+    /// Whether it needs the floating-point environment to be set, or may raise flags there.
     floats: bool,
     subnormals: Subnormals,
 }
@@ -340,7 +342,7 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             F64 => None,
             _ if from == F32 => None,
             F16 | BF16 if !is_dynamic => None,
-            // (Negative numbers must stay negative, however small.)
+            // Negative numbers must stay negative, however small they are.
             _ if from == F64 && to.float_format().is_some_and(|to| !to.has_sign && to.has_zero()) => {
                 by(F32, Some(odd_f32_within::<I>()))
             }
@@ -367,7 +369,8 @@ fn integer_to_8<I: Ways>(route: &Route) -> Option<Core> {
     }
 }
 
-/// Do floats of 8 bits become integers by way of float32? Where looking those up is cheap; else only to integers beyond 16 bits.
+/// Whether floats of 8 bits become wide integers by way of float32. Where looking up in whole tables is cheap, only if 16 bits
+/// cannot hold the results.
 fn reads_as_f32<I: Ways>(route: &Route) -> bool {
     let is_float = route.from.bits() == 8 && route.from.float_format().is_some();
     let saturates = route.policy.overflow == Overflow::Saturate;
@@ -375,18 +378,18 @@ fn reads_as_f32<I: Ways>(route: &Route) -> bool {
     is_float && saturates && is_wide && (!I::Lookups::IS_CHEAP || entries(route) == Entries::Bf16)
 }
 
-/// Is there a codec that looks up narrow integers and widens them? For floats of 8 bits, unless they are
-/// [read as float32](reads_as_f32), and for packed sources.
+/// Whether there is a codec that looks up narrow integers and widens them: from packed sources; and where looking up in whole
+/// tables is cheap, from floats of 8 bits, unless they are [read as float32](reads_as_f32).
 fn widens<I: Ways>(route: &Route) -> bool {
     route.src.is_packed() || route.from.bits() == 8 && I::Lookups::IS_CHEAP
 }
 
-/// Is there a codec that looks elements up and makes float64 of them? For bool, floats of 8 bits, and packed sources.
+/// Whether there is a codec that looks elements up and makes float64 of them: from bool, floats of 8 bits, and packed sources.
 fn widens_to_64(route: &Route) -> bool {
     route.to == DType::F64 && (route.from.bits() == 8 || route.src.is_packed())
 }
 
-/// Are float16 and bfloat16 narrowed directly?
+/// Whether float16 and bfloat16 are narrowed directly.
 fn narrows_half<I: Ways>(route: &Route) -> bool {
     let Some(to) = route.to.float_format().filter(|format| format.has_zero()) else { return false };
     if !to.has_sign {
@@ -412,7 +415,7 @@ fn odd_f32<I: Ways>(from: DType) -> Core {
     }
 }
 
-/// The same for targets that end below 2^24.
+/// As [`odd_f32`], for targets that end below 2^24.
 fn clipped_f32<I: Ways>(from: DType) -> Core {
     match from {
         DType::I32 => run::<I, ToF32<Read<Read<I32, Clipped>, Odd>>>(),
@@ -422,7 +425,7 @@ fn clipped_f32<I: Ways>(from: DType) -> Core {
     }
 }
 
-/// To float64, rounded to odd.
+/// From integers to float64, rounded to odd.
 fn odd_f64<I: Ways>(from: DType) -> Core {
     match from {
         DType::I32 => run::<I, ToF64<I32>>(),
@@ -432,8 +435,8 @@ fn odd_f64<I: Ways>(from: DType) -> Core {
     }
 }
 
-/// From float64 to float32, rounded to odd. What overflows or is subnormal there is rounded as the cast rounds; unless the next step
-/// makes zeros of all subnormals anyway.
+/// From float64 to float32, rounded to odd. What overflows or is subnormal there is rounded as the cast rounds, unless the next
+/// step makes zeros of all subnormals anyway.
 fn odd_f32_of_f64<I: Ways>(to: DType, is_dynamic: bool) -> Core {
     match to {
         _ if is_dynamic => run::<I::Dynamic, ToF32<Read<F64, Odd>>>(),
@@ -442,7 +445,7 @@ fn odd_f32_of_f64<I: Ways>(to: DType, is_dynamic: bool) -> Core {
     }
 }
 
-/// The same for targets with fewer exponents than float32.
+/// As [`odd_f32_of_f64`], for targets with fewer exponents than float32.
 fn odd_f32_within<I: Ways>() -> Core {
     run::<I, ToF32<Read<Read<F64, Within>, Odd>>>()
 }
@@ -451,7 +454,7 @@ fn run<I: Simd, C: Codec<I>>() -> Core {
     core::<I, C>(I::needs_environment(C::FLOATS))
 }
 
-/// A codec as a function pointer. `floats`: does it need the floating-point environment to be set?
+/// A codec as a function pointer. `floats`: whether it needs the floating-point environment to be set.
 fn core<I: Simd, C: Codec<I>>(floats: bool) -> Core {
     let subnormals = match (C::FLOATS, C::FLUSHES) {
         (_, true) => Subnormals::Flushed,
@@ -605,7 +608,7 @@ fn from_integer<I: Ways>(route: &Route) -> Core {
     }
 }
 
-/// A codec to integers. (It needs no environment if it truncates.)
+/// A codec to integers. Where instructions carry their rounding, it needs no environment to truncate.
 fn run_to_integer<I: Simd, C: Codec<I>>(route: &Route) -> Core {
     let asks = !matches!(route.policy.rounding, Rounding::TowardZero | Rounding::NearestAway);
     core::<I, C>(if asks { C::FLOATS } else { I::needs_environment(C::FLOATS) })
@@ -621,7 +624,7 @@ fn float_to_integer<I: Ways, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     }
 }
 
-/// The same to integers of 32 and 64 bits.
+/// As [`float_to_integer`], to integers of 32 and 64 bits.
 fn float_to_wide_integer<I: Simd<Integers: ToIntegers<I>>, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match route.to {
         DType::I32 => run_to_integer::<I, ToInt32<S, true>>(route),
@@ -643,7 +646,7 @@ fn f64_to_integer<I: Ways>(route: &Route) -> Core {
     }
 }
 
-/// By a table of the elements, or of bfloat16 from which they are made.
+/// By a table of the elements, or of the bfloat16s from which they are made.
 fn by_table<I: Ways>(route: &Route) -> Core {
     let (from, packed) = (route.from, route.src.is_packed());
     if from == DType::Bool && !route.dst.is_packed() {
@@ -664,9 +667,9 @@ fn by_table<I: Ways>(route: &Route) -> Core {
     }
 }
 
-/// The codecs that look up in tables, by the way that is best on an instruction set.
+/// The codecs that look up in tables, in the way that is best on an instruction set.
 pub(in crate::kernels) trait Lookups<I: Simd> {
-    /// Is looking up in a whole table so cheap that no shortcut pays? (This changes speed alone; the bits are the same.)
+    /// Whether looking up in a whole table is so cheap that no shortcut pays. (This affects only speed; the results are the same bits.)
     const IS_CHEAP: bool;
 
     /// From fewer than 8 bits, one per byte.
@@ -685,7 +688,7 @@ impl<I: Simd<Integers: ToIntegers<I>>> Lookups<I> for AtOnce {
     const IS_CHEAP: bool = true;
 
     fn one_per_byte(route: &Route) -> Core {
-        // (A table repeats for every value of the bits above a code.)
+        // A table repeats for every value of the bits above a code.
         looked_up_as::<I, Unfolded>(route)
     }
     fn codes(route: &Route) -> Core {
@@ -739,7 +742,7 @@ impl<I: Simd<Integers: ToIntegers<I>>> Lookups<I> for ByRows {
         }
     }
     fn floats(route: &Route) -> Core {
-        // (The only pair of this kind whose elements do not lie on a line: float16 does not have all these numbers.)
+        // The only pair of this kind whose elements do not lie on a line, because float16 does not have all these numbers.
         if (route.from, route.to) == (DType::F8E8M0, DType::F16) {
             run::<I, Lookup<Unfolded, 8, 16>>()
         } else {
@@ -766,7 +769,7 @@ where
     }
 }
 
-/// To integers of 32 and 64 bits, which are made of bytes.
+/// To integers of 32 and 64 bits, which are made from bytes.
 fn widened<I: Simd, R: Scope, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
@@ -782,7 +785,7 @@ where
     if route.dst.memory_bits() == 6 { run::<I, Lookup<R, SRC, 6>>() } else { to_integers::<I, R, SRC>(route) }
 }
 
-/// The same to integers, which floats of 6 bits do not become this way.
+/// As [`to_codes`], to integers, which floats of 6 bits do not become this way.
 fn to_integers<I: Simd, R: Scope, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
@@ -848,10 +851,10 @@ pub(in crate::kernels) trait Ways:
 
 impl<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>, Lookups: Lookups<I>>> Ways for I {}
 
-/// The codecs to floats of 8 bits or fewer, to nearest even, by the way that is best on an instruction set. (An implementation names only
-/// the codecs that it uses, because a program links all that are named.)
+/// The codecs to floats of 8 bits or fewer, to nearest even, in the way that is best on an instruction set. (An implementation
+/// names only the codecs that it uses, because a program links all that are named.)
 pub(in crate::kernels) trait Narrowing<I: Simd> {
-    /// Are float16 and bfloat16 narrowed in lanes of 16 bits, by [`Narrowing::half`]?
+    /// Whether float16 and bfloat16 are narrowed in lanes of 16 bits, by [`Narrowing::half`].
     const BY_WORDS: bool = false;
 
     /// From float32 to formats with NaN and without -0.
@@ -874,7 +877,7 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
     fn signed<S: AsF32<I>>(_: FloatFormat) -> Core {
         run::<I, ToNarrow<S, Signed, 8, false>>()
     }
-    /// The same from integers. None if they become float32 first.
+    /// As [`Narrowing::signed`], from integers. None if they become float32 first.
     fn integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
         Some(Self::signed::<S>(format))
     }
@@ -882,7 +885,7 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
     fn short_integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
         Self::integers::<S>(format)
     }
-    /// From integers of 16 bits, in their lanes.
+    /// From integers of 16 bits, in lanes of 16 bits.
     fn short(_: &Route) -> Option<Core> {
         None
     }
@@ -951,7 +954,7 @@ fn half_by_nibbles<I: NarrowsByNibbles, S: AsF32<I> + AsHalf<I>>(route: &Route) 
         (DType::F6E2M3, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 3>>(),
         (_, Some(format)) if goes_by_nibbles(route.from, format) => {
             match (format.mantissa_bits, format.has_neg_zero) {
-                // (From bfloat16 alone.)
+                // From bfloat16 alone.
                 (2, true) => run::<I, ToNarrowByNibbles<Bf16, Signed, 8, 2>>(),
                 (2, false) => run::<I, ToNarrowByNibbles<Bf16, Fnuz, 8, 2>>(),
                 (_, true) => run::<I, ToNarrowByNibbles<S, Signed, 8, 3>>(),

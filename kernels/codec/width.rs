@@ -1,4 +1,4 @@
-//! Blocks of elements of a width: how they are loaded to registers and stored.
+//! Blocks of elements of a given width: how they are loaded to registers and stored.
 
 use super::super::simd::Simd;
 use super::super::sizes::FEW;
@@ -9,10 +9,10 @@ pub(in crate::kernels) struct Bits<const BITS: usize>;
 /// How a block of elements is held in registers.
 pub(in crate::kernels) trait Width: Sized {
     const BITS: usize;
-    /// The registers, in the order of memory. Codes of fewer than 8 bits have a byte each.
+    /// The registers, in the order of memory. Codes of fewer than 8 bits take a byte each.
     type Block<I: Simd>: Copy;
 
-    /// Loads a block. The bits above a packed code are arbitrary. `high`: the first code of a byte is at its high end.
+    /// Loads a block. The bits above a packed code are arbitrary. `high`: whether the first code of a byte is at its high end.
     ///
     /// # Safety
     /// A block is readable.
@@ -22,15 +22,15 @@ pub(in crate::kernels) trait Width: Sized {
     /// # Safety
     /// A block is writable.
     unsafe fn store<I: Simd>(isa: I, block: Self::Block<I>, dst: *mut u8, high: bool);
-    /// Loads one to [`FEW`] elements; the others are 0. The compiler knows which registers are empty then.
+    /// Loads one to [`FEW`] elements; the others are 0. The compiler then knows which registers are empty.
     ///
     /// # Safety
-    /// So many are readable.
+    /// `n` elements are readable.
     unsafe fn load_few<I: Simd>(isa: I, src: *const u8, n: usize, high: bool) -> Self::Block<I>;
     /// Stores one to [`FEW`] elements. Unused bits of the last byte become 0.
     ///
     /// # Safety
-    /// So many are writable.
+    /// `n` elements are writable.
     unsafe fn store_few<I: Simd>(isa: I, block: Self::Block<I>, dst: *mut u8, n: usize, high: bool);
 }
 
@@ -44,7 +44,7 @@ trait To: Copy {
     fn register<I: Simd>(self, isa: I, k: usize, v: I::V);
 }
 
-/// A place of a whole block, which is readable, or writable.
+/// The place of a whole block, which is readable, or writable.
 #[derive(Clone, Copy)]
 struct Whole<P>(P);
 
@@ -68,12 +68,12 @@ impl From for Whole<*const u8> {
 impl To for Whole<*mut u8> {
     #[inline(always)]
     fn register<I: Simd>(self, isa: I, k: usize, v: I::V) {
-        // SAFETY: as above.
+        // SAFETY: one of the registers of a block.
         unsafe { isa.store(self.0.add(k * I::BYTES), v) };
     }
 }
 
-/// A place of some bytes, at most `MOST`, which are readable, or writable.
+/// The place of some bytes, at most `MOST`, which are readable, or writable.
 #[derive(Clone, Copy)]
 struct Few<P, const MOST: usize>(P, usize);
 
@@ -93,7 +93,7 @@ impl<const MOST: usize> From for Few<*const u8, MOST> {
         if before >= MOST {
             return isa.splat8(0);
         }
-        // SAFETY: the bytes behind the registers before, if there are any.
+        // SAFETY: what follows the registers before, as far as there are bytes.
         unsafe { isa.load_few::<MOST>(self.0.wrapping_add(before), self.1.saturating_sub(before)) }
     }
 }
@@ -104,32 +104,32 @@ impl<const MOST: usize> To for Few<*mut u8, MOST> {
         let before = k * I::BYTES;
         if before < MOST {
             let left = self.1.saturating_sub(before);
-            // SAFETY: as above.
+            // SAFETY: what follows the registers before, as far as there are bytes.
             unsafe { isa.store_few::<MOST>(self.0.wrapping_add(before), v, left) };
         }
     }
 }
 
-/// A block that can be converted to lanes of any other width: wider lanes are truncated, narrower ones extended. Where bytes are made of
-/// wider lanes, only the bits of `mask` are kept.
+/// A block that can be converted to lanes of any other width: wider lanes are truncated, narrower ones extended. Where bytes
+/// are made from wider lanes, only the bits of `mask` are kept.
 pub(in crate::kernels) trait Code: Width {
     fn of8<I: Simd, const SIGNED: bool>(isa: I, v: I::V) -> Self::Block<I>;
     fn of16<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 2], mask: I::V) -> Self::Block<I>;
     fn of32<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 4], mask: I::V) -> Self::Block<I>;
     fn of64<I: Simd>(isa: I, v: [I::V; 8], mask: I::V) -> Self::Block<I>;
-    /// The same of a block, keeping whole bytes.
+    /// Makes a block from one of another width, keeping whole bytes.
     #[inline(always)]
     fn of<I: Simd, W: Code, const SIGNED: bool>(isa: I, block: W::Block<I>) -> Self::Block<I> {
         W::to::<I, Self, SIGNED>(isa, block, isa.splat8(u8::MAX))
     }
     /// Converts a block to another width.
     fn to<I: Simd, W: Code, const SIGNED: bool>(isa: I, block: Self::Block<I>, mask: I::V) -> W::Block<I>;
-    /// The maximum of each element and a limit, which is splat; as signed or unsigned integers.
+    /// The maximum of each element and a limit, which is splat, as signed or as unsigned integers.
     fn at_least<I: Simd, const SIGNED: bool>(isa: I, block: Self::Block<I>, low: I::V) -> Self::Block<I>;
-    /// The minimum of each element and a limit.
+    /// The minimum of each element and a limit, which is splat, as signed or as unsigned integers.
     fn at_most<I: Simd, const SIGNED: bool>(isa: I, block: Self::Block<I>, high: I::V) -> Self::Block<I>;
-    /// Converts a block to a narrower width by the instructions that saturate. `signed`: are the elements, are the results? `most` is the
-    /// largest result, splat.
+    /// Converts a block to a narrower width by the instructions that saturate. `signed`: whether the elements are signed, and
+    /// whether the results are. `most` is the largest result, splat.
     fn saturated<I: Simd, W: Code>(
         isa: I,
         block: Self::Block<I>,
@@ -203,7 +203,7 @@ pub(super) fn narrow_all32<I: Simd>(isa: I, v: [I::V; 4], from_signed: bool, to_
     }
 }
 
-/// Loads and stores of as many registers as an element has bytes: which of them a block is made of, and where each goes.
+/// Defines loads and stores of as many registers as an element has bytes: which of them a block is made of, and where each goes.
 macro_rules! whole {
     ($registers:tt: $bits:literal) => {
         whole! {
@@ -248,13 +248,13 @@ macro_rules! bytes {
 
             #[inline(always)]
             unsafe fn load<I: Simd>(isa: I, src: *const u8, high: bool) -> I::V {
-                // SAFETY: a block is as many elements as a register has bytes, packed ones too.
+                // SAFETY: the caller's block, which has as many elements as a register has bytes, packed ones too.
                 unsafe { if $bits == 8 { Whole::new(src).register(isa, 0) } else { isa.unpack::<$bits>(src, high) } }
             }
 
             #[inline(always)]
             unsafe fn store<I: Simd>(isa: I, block: I::V, dst: *mut u8, high: bool) {
-                // SAFETY: as above.
+                // SAFETY: as in `load`.
                 unsafe {
                     if $bits == 8 { Whole::new(dst).register(isa, 0, block) } else { isa.pack::<$bits>(dst, block, high) }
                 }
@@ -331,7 +331,7 @@ macro_rules! bytes {
 }
 bytes! { 1 2 4 6 8 }
 
-/// Which bits of the lanes of `any16`, `any32` and `any64` are kept.
+/// The bits that are kept of the lanes of `any16`, `any32` and `any64`.
 #[inline(always)]
 fn truth<I: Simd>(isa: I) -> I::V {
     isa.splat32(if I::TRUE == u32::MAX { 0x0101_0101 } else { u32::MAX })
@@ -446,7 +446,7 @@ impl Code for Bits<32> {
             return Bits::<16>::saturated::<I, W>(isa, narrow_all32(isa, v, from, from), signed, most, mask);
         }
         let v = narrow_all32(isa, v, from, from && to);
-        // (Unsigned integers are never narrowed to signed ones.)
+        // Unsigned integers are never narrowed to signed ones.
         let v = registers!(2, K => if from == to || from { v[K] } else { isa.min_u16(v[K], most) });
         W::of16::<I, false>(isa, v, mask)
     }
@@ -527,7 +527,7 @@ impl Code for Bits<64> {
     }
 }
 
-/// Two parts of 64 bits.
+/// Complex elements: two parts of 64 bits.
 impl Width for Bits<128> {
     whole! {
         128 as [[I::V; 8]; 2]:
