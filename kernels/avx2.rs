@@ -24,11 +24,11 @@ token! {
 struct Fields<const BITS: usize>;
 
 impl<const BITS: usize> Fields<BITS> {
-    /// For elements that begin at the low end of a byte, and at the high end. The latter are the former with the bytes and the elements of
-    /// each group reversed.
+    /// For elements that begin at the low end of a byte, and at the high end. The latter are the former with the bytes and the
+    /// elements of each group reversed.
     const CONSTANTS: [FieldConstants; 2] =
         [FieldConstants::new(BITS, false), FieldConstants::new(BITS, true)];
-    /// By how many bits the upper two of four elements move up, and the upper one of two.
+    /// By how many bits the upper two of four elements move up, and then the upper one of two.
     const MOVES: [u32; 2] = if BITS < 8 { [16 - 2 * BITS as u32, 8 - BITS as u32] } else { [0; 2] };
     const MASK: u16 = if BITS < 8 { (1 << BITS) - 1 } else { 0 };
 }
@@ -37,7 +37,7 @@ struct FieldConstants {
     bytes: [u8; 32],
     /// For single bits, the bit of each element.
     order: [u8; 32],
-    /// By what two elements are multiplied to be added to a lane of 16 bits, and two of these to one of 32 bits.
+    /// The factors by which two elements are multiplied to be added to a lane of 16 bits, and two such lanes to one of 32 bits.
     weights: [i32; 2],
     picks: [u8; 32],
 }
@@ -47,11 +47,11 @@ impl FieldConstants {
         const NOTHING: u8 = 0x80;
         let (mut bytes, mut order, mut picks) = ([NOTHING; 32], [0; 32], [NOTHING; 32]);
         if bits > 6 {
-            // (Not used, but this function is compiled for such widths.)
+            // Not used, but this function is compiled for such widths.
             return Self { bytes, order, weights: [0; 2], picks };
         }
         if bits == 1 {
-            // Unpacking gives each of 8 elements their byte. Packing takes the top bits of bytes, in the order of the bits.
+            // To unpack, each of 8 elements gets their byte. To pack, the top bits of bytes are taken, in the order of the bits.
             let mut i = 0;
             while i < 32 {
                 bytes[i] = (i / 8) as u8;
@@ -68,11 +68,11 @@ impl FieldConstants {
             let (half, lane, byte) = (i / 16, i % 16 / 4, i % 4);
             let turned = if high { 3 - byte } else { byte };
             order[i] = (4 * lane + turned) as u8;
-            // (The second half begins at byte `4 * count`; for 6 bits it is loaded from 8 on.)
+            // The second half begins at byte `4 * count`; for 6 bits, it is loaded from byte 8 on.
             let start = half * (4 * count - if bits == 6 { 8 } else { 0 });
             if byte < count {
                 bytes[i] = (start + lane * count + if high { count - 1 - byte } else { byte }) as u8;
-                // (For 6 bits the second half is stored in two parts, the first of them after the first half.)
+                // For 6 bits, the second half is stored in two parts, the first of them after the first half.
                 let at = lane * count + byte;
                 let at = if bits == 6 && half == 1 { (at + 12) % 16 } else { at };
                 picks[16 * half + at] = (4 * lane + if high { count - 1 - byte } else { byte }) as u8;
@@ -85,7 +85,7 @@ impl FieldConstants {
     }
 }
 
-/// A plane, of which the elements of the first 16 codes are in a register.
+/// A plane whose elements of the first 16 codes are in a register.
 #[derive(Clone, Copy)]
 pub(crate) struct HeldPlane {
     first: __m256i,
@@ -114,14 +114,14 @@ impl Avx2 {
         bits_pd(self, a: __m256d) -> __m256i = _mm256_castpd_si256(a);
         // Orders the results of unpack instructions, which zip each half of a register separately.
         in_order(self, low: __m256i, high: __m256i) -> [__m256i; 2] = [_mm256_permute2x128_si256::<0x20>(low, high), _mm256_permute2x128_si256::<0x31>(low, high)];
-        // The same for one result of pack instructions.
+        // Orders one result of pack instructions in this way.
         packed(self, a: __m256i) -> __m256i = _mm256_permute4x64_epi64::<0b11_01_10_00>(a);
-        // The same for the result of two pack instructions in sequence.
+        // Orders the result of two pack instructions in sequence in this way.
         twice_packed(self, a: __m256i) -> __m256i = _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-        // (A constant count becomes an immediate of the shift.)
+        // A constant count becomes an immediate of the shift.
         count(self, n: u32) -> __m128i = _mm_cvtsi32_si128(n as i32);
-        // Converts integers to f64. Their halves become the mantissas of floats whose ulps are 1 and 2^32. The offsets of both are
-        // subtracted, which is exact, and the sum rounds once. A zero becomes -0 if sums are rounded down.
+        // Converts integers to f64. Their halves become the mantissas of floats whose ulps are 1 and 2^32. The offsets of both
+        // are subtracted, which is exact, and the sum rounds once. A zero becomes -0 if sums are rounded down.
         i64_sum(self, a: __m256i) -> __m256i = {
             let high = _mm256_xor_si256(_mm256_srli_epi64::<32>(a), _mm256_set1_epi64x(0x4530_0000_8000_0000));
             self.sum_of_halves(a, high, 0x4530_0000_8010_0000)
@@ -134,31 +134,31 @@ impl Avx2 {
             let low = _mm256_blend_epi32::<0b10_10_10_10>(a, _mm256_set1_epi64x(0x4330_0000_0000_0000));
             self.bits_pd(_mm256_add_pd(_mm256_sub_pd(self.pd(high), self.pd(_mm256_set1_epi64x(offset))), self.pd(low)))
         };
-        // Whether one of these f64 is in the middle between two f32. Only then may a number be wrong that was rounded to f64 and is rounded
-        // to f32 next: otherwise it is on the same side of every such middle as its f64.
+        // Whether one of these f64 is in the middle between two f32. Only then may a number be wrong that was rounded to f64
+        // and is next rounded to f32: otherwise it is on the same side of every such middle as its f64.
         are_in_the_middle(self, x: [__m256i; 2]) -> bool = {
             let low = self.bits_ps(_mm256_shuffle_ps::<0b10_00_10_00>(self.ps(x[0]), self.ps(x[1])));
             self.is_any(_mm256_cmpeq_epi32(_mm256_slli_epi32::<3>(low), _mm256_set1_epi32(i32::MIN)))
         };
         // Whether any bit is set.
         is_any(self, a: __m256i) -> bool = _mm256_testz_si256(a, a) == 0;
-        // Brings the bytes of each half to another order.
+        // Reorders the bytes of each half.
         shuffled(self, a: __m256i, order: &[u8; 16]) -> __m256i = _mm256_shuffle_epi8(a, self.repeated(order));
         bytes_of(self, bytes: &[u8; 32]) -> __m256i = _mm256_loadu_si256(bytes.as_ptr().cast());
         words_of(self, words: &[u16; 16]) -> __m256i = _mm256_loadu_si256(words.as_ptr().cast());
         // A register with 16 bytes in both halves.
         repeated(self, bytes: &[u8; 16]) -> __m256i =
             _mm256_broadcastsi128_si256(_mm_loadu_si128(bytes.as_ptr().cast()));
-        // The elements of one half of a plane, for indices below 128; 0 for others, whose top bit is set. A half stores each row of 16
-        // as the xor with the row before. `pshufb` looks an index up in every row from the first to its own, and the xor of what it
-        // finds is the element; in rows behind its own, the index minus the row's begin is negative, and `pshufb` gives 0.
+        // The elements of one half of a plane, for indices below 128; 0 for others, whose top bit is set. A half stores each row of
+        // 16 as the xor with the row before. `pshufb` looks an index up in every row from the first to its own, and the xor of what
+        // it finds is the element. In rows behind its own, the index minus the row's begin is negative, and `pshufb` gives 0.
         among(self, half: &PlaneHalf, index: __m256i) -> __m256i = {
             let pairs = half.pairs;
             let mut found = _mm256_setzero_si256();
-            // (Branches that always go the same way, instead of a loop whose end would have to be predicted.)
+            // These branches always go the same way; the end of a loop would have to be predicted.
             for pair in 0..4 {
                 if pairs > pair {
-                    // (Saturating, so that a negative index stays negative.)
+                    // Saturating, so that a negative index stays negative.
                     let mut within = _mm256_subs_epi8(index, self.bytes_of(&half.begin[pair]));
                     for k in 0..2 {
                         let changed = _mm256_shuffle_epi8(self.repeated(&half.changes[pair][k]), within);
@@ -169,14 +169,14 @@ impl Avx2 {
             }
             found
         };
-        // Looks up in the first half of a plane, at indices shifted and limited as its fold says. 0 for a negative index.
+        // Looks up in the first half of a plane, at indices that are shifted and limited as its fold says. 0 for a negative index.
         in_first_half(self, plane: &Plane, index: __m256i) -> __m256i = {
             let numbers = &plane.fold;
             let shifted = _mm256_add_epi8(index, self.bytes_of(&numbers.shift));
             let within = _mm256_min_epi8(shifted, self.bytes_of(&numbers.last));
             self.among(&plane.halves[0], within)
         };
-        // Looks up in the second half of a plane, what is to be combined with the result of the first.
+        // Looks up, in the second half of a plane, what is combined with the result of the first half.
         unknown(self, half: &PlaneHalf, index: __m256i) -> __m256i = self.among(half, _mm256_xor_si256(index, self.bytes_of(&half.flip)));
         // Rounds lanes of 16 bits to nearest even at bit 8, saturating. The low bytes are arbitrary.
         nearest_high(self, a: __m256i) -> __m256i = {
@@ -186,7 +186,7 @@ impl Avx2 {
     }
 }
 
-/// The indices that move the last bytes of a register of 16 to its beginning, from any byte on.
+/// Indices that move the last bytes of a register of 16 bytes to its beginning, from any byte on.
 const SHIFTS: [i8; 32] = {
     let mut shifts = [-1; 32];
     let mut i = 0;
@@ -199,7 +199,7 @@ const SHIFTS: [i8; 32] = {
 
 impl Avx2 {
     memory_ops! {
-        // Loads `bytes` bytes, 1 to 31, and zeros after them: by two loads that may overlap, of which the second is shifted to its place.
+        // Loads `bytes` bytes, 1 to 31, followed by zeros: by two loads that may overlap, the second of which is shifted to its place.
         partial(self, p: *const u8, bytes: usize) -> __m256i = {
             if bytes >= 16 {
                 let low = _mm_loadu_si128(p.cast());
@@ -209,7 +209,7 @@ impl Avx2 {
             }
             let (low, high) = if bytes >= 8 {
                 let last = p.add(bytes - 8).cast::<u64>().read_unaligned();
-                // (In two steps, because a shift by 64 would be none.)
+                // In two steps, because a shift by 64 would be none.
                 (p.cast::<u64>().read_unaligned(), last >> 1 >> (8 * (15 - bytes) + 7))
             } else if bytes >= 4 {
                 let last = u64::from(p.add(bytes - 4).cast::<u32>().read_unaligned());
@@ -240,7 +240,7 @@ impl Registers for Avx2 {
                 self.store(buffer.add(at), self.load(p.add(at)));
                 at += 32;
             }
-            // (Stored as a whole register, because a load waits until several smaller stores are in L1.)
+            // Stored as a whole register, because a load waits until several smaller stores are in L1.
             if at < bytes {
                 self.store(buffer.add(at), self.partial(p.add(at), bytes - at));
             }
@@ -261,7 +261,7 @@ impl Registers for Avx2 {
 }
 
 impl Memory for Avx2 {
-    // (On a Zen 3, rows of 1 KiB take as long with ordinary stores.)
+    // On a Zen 3, rows of 1 KiB take as long with ordinary stores.
     const ROW_STREAMS_FROM: usize = 2 << 10;
 
     memory_ops! {
@@ -310,7 +310,7 @@ impl Packs for Avx2 {
             let high = self.and(_mm256_sll_epi16(pairs, self.count(Fields::<BITS>::MOVES[1])), self.splat16(mask << 8));
             _mm256_shuffle_epi8(self.or(low, high), self.load(fields.order.as_ptr()))
         };
-        // Two elements are multiplied and added to one lane, and two of these to another; then the bytes are picked that have bits.
+        // Two elements are multiplied and added to one lane, and two of these lanes to another; then the bytes that have bits are picked.
         <const BITS: usize> pack(self, p: *mut u8, v: __m256i, high: bool) -> () = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
             if BITS == 1 {
@@ -392,7 +392,7 @@ impl Longs for Avx2 {
         };
         most_u16(self, a: __m256i) -> u32 = {
             let [low, high] = self.halves(a);
-            // (The instruction finds the minimum, so lanes are inverted.)
+            // The instruction finds the minimum, so lanes are inverted.
             let least = _mm_minpos_epu16(_mm_xor_si128(_mm_max_epu16(low, high), _mm_set1_epi16(-1)));
             !_mm_cvtsi128_si32(least) as u32 & 0xFFFF
         };
@@ -403,7 +403,7 @@ impl Longs for Avx2 {
         sign64(self, a: __m256i) -> __m256i = _mm256_cmpgt_epi64(_mm256_setzero_si256(), a);
         min_s64(self, a: __m256i, b: __m256i) -> __m256i = _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b));
         max_s64(self, a: __m256i, b: __m256i) -> __m256i = _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b));
-        // (Unsigned numbers compare as signed ones do, with the top bits flipped.)
+        // Unsigned numbers compare as signed ones do if the top bits are flipped.
         min_u64(self, a: __m256i, b: __m256i) -> __m256i = {
             let top = self.splat64(1 << 63);
             _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(self.xor(a, top), self.xor(b, top)))
@@ -453,7 +453,7 @@ impl Widths for Avx2 {
             let cd = _mm256_packus_epi32(self.and(a[2], low), self.and(a[3], low));
             self.twice_packed(_mm256_packus_epi16(ab, cd))
         };
-        // (Narrowing saturates, and so keeps the sign.)
+        // Narrowing saturates, and so keeps the sign.
         signs16(self, a: [__m256i; 2]) -> __m256i = self.packed(_mm256_packs_epi16(a[0], a[1]));
         signs32(self, a: [__m256i; 4]) -> __m256i =
             self.twice_packed(_mm256_packs_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(a[2], a[3])));
@@ -495,7 +495,7 @@ impl Tables for Avx2 {
                 }
                 Fold::Positive => self.in_first_half(plane, index),
                 Fold::Negated | Fold::Limited => {
-                    // (`or`, because an index of 0 would make the result 0.)
+                    // `or`, because an index of 0 would make the result 0.
                     let v = _mm256_sign_epi8(self.in_first_half(plane, magnitude), self.or(index, self.splat8(1)));
                     if fold == Fold::Negated {
                         v
@@ -535,12 +535,12 @@ impl Tables for Avx2 {
                 far: [self.repeated(&line.far[0]), self.repeated(&line.far[1])],
             }
         };
-        // Of 16 bits that wrap: the place on the line, and how far the element is from it.
+        // In 16 bits that wrap: the place on the line, plus the difference of the element from it.
         on_line(self, line: Line, index: __m256i) -> [__m256i; 2] = {
             let place = self.and(index, line.magnitude);
             let sign = self.xor(index, place);
             let elsewhere = self.xor(self.and(index, line.bits), line.flip);
-            // (Indices from 16 on get their top bit set, and find 0.)
+            // Indices from 16 on get their top bit set, and find 0.
             let past = self.splat8(0x70);
             let (near, far) = (_mm256_adds_epu8(place, past), _mm256_adds_epu8(elsewhere, past));
             let low = self.xor(_mm256_shuffle_epi8(line.near[0], near), _mm256_shuffle_epi8(line.far[0], far));
@@ -605,7 +605,7 @@ impl Halves for Avx2 {
             let nan = _mm256_cmpgt_epi16(self.and(a, self.splat16(0x7FFF)), self.splat16(0x7F80));
             self.upper32(self.or(a, self.and(nan, self.splat16(0x40))))
         };
-        // (Both registers are searched for NaN together. Without one, no lane is selected.)
+        // Both registers are searched for NaN together. If there is none, no lane has to be selected.
         f32_to_bf16(self, a: [__m256i; 2], _extras: Extras) -> __m256i = {
             if _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(self.ps(a[0]), self.ps(a[1]))) != 0 {
                 return self.rounded_bf16(a);
@@ -623,7 +623,7 @@ impl Halves for Avx2 {
 impl Converts for Avx2 {
     ops! {
         i32_to_f32(self, a: __m256i) -> __m256i = self.bits_ps(_mm256_cvtepi32_ps(a));
-        // (Both halves and the product are exact, and the sum rounds once.)
+        // Both halves and the product are exact, and the sum rounds once.
         u32_to_f32(self, a: __m256i) -> __m256i = {
             let high = _mm256_cvtepi32_ps(self.shr32::<16>(a));
             let low = _mm256_cvtepi32_ps(self.and(a, self.splat32(0xFFFF)));
@@ -631,7 +631,7 @@ impl Converts for Avx2 {
         };
         i32_to_f64(self, a: __m256i) -> [__m256i; 2] =
             { let [l, h] = self.halves(a); [self.bits_pd(_mm256_cvtepi32_pd(l)), self.bits_pd(_mm256_cvtepi32_pd(h))] };
-        // (As mantissas of floats whose ulp is 1, from which the offset is subtracted exactly. A zero would be -0 if sums are rounded down.)
+        // As mantissas of floats whose ulp is 1, from which the offset is subtracted exactly. A zero would be -0 if sums are rounded down.
         u32_to_f64(self, a: __m256i) -> [__m256i; 2] = {
             let [l, h] = self.zext32(a);
             let one = self.splat64(0x4330_0000_0000_0000);
@@ -639,7 +639,7 @@ impl Converts for Avx2 {
             let x = [_mm256_sub_pd(self.pd(self.or(l, one)), self.pd(one)), _mm256_sub_pd(self.pd(self.or(h, one)), self.pd(one))];
             [self.and(self.bits_pd(x[0]), number), self.and(self.bits_pd(x[1]), number)]
         };
-        // (Below 2^53, the first rounding is exact. A zero would be -0 if sums are rounded down, here and in the next operation.)
+        // Below 2^53, the first rounding is exact. A zero would be -0 if sums are rounded down, here and in the next operation.
         i64_to_f32(self, a: [__m256i; 2]) -> __m256i = {
             let mut x = [self.i64_sum(a[0]), self.i64_sum(a[1])];
             if self.are_in_the_middle(x) {
@@ -666,15 +666,15 @@ impl Converts for Avx2 {
             self.and_not(_mm256_cmpeq_epi64(a, _mm256_setzero_si256()), self.i64_sum(a));
         u64_to_f64(self, a: __m256i) -> __m256i = self.and(self.u64_sum(a), self.splat64(u64::MAX >> 1));
         f32_to_i32(self, a: __m256i) -> __m256i = _mm256_cvtps_epi32(self.ps(a));
-        // (From 2^31 on all numbers are integers, so subtracting 2^31 is exact.)
+        // From 2^31 on, all numbers are integers, so subtracting 2^31 is exact.
         f32_to_u32(self, a: __m256i) -> __m256i = {
             let half = self.splat32(0x4F00_0000);
             let upper = self.gt32(a, self.splat32(0x4EFF_FFFF));
             let rest = _mm256_sub_ps(self.ps(a), self.ps(self.and(upper, half)));
             self.xor(_mm256_cvtps_epi32(rest), self.and(upper, self.splat32(1 << 31)))
         };
-        // Rounds, and then divides the integer exactly into its halves: the upper one by floor, the lower one by the rest. Each is the low
-        // half of the mantissa of a float whose ulp is 1.
+        // Rounds, and then splits the integer exactly into its halves: the upper one is a floor, the lower one the rest. Each
+        // becomes the low half of the mantissa of a float whose ulp is 1.
         f64_to_i64(self, a: __m256i) -> __m256i = {
             let x = _mm256_max_pd(self.pd(self.round_f64(a)), _mm256_set1_pd(-9_223_372_036_854_775_808.0));
             let scaled = _mm256_mul_pd(x, _mm256_set1_pd(1.0 / 4_294_967_296.0));
@@ -748,7 +748,7 @@ impl SearchesNans for Avx2 {
             let d = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.pd(x[6]), self.pd(x[7]));
             _mm256_movemask_pd(_mm256_or_pd(_mm256_or_pd(a, b), _mm256_or_pd(c, d))) != 0
         };
-        // (If an operand is NaN, the instruction returns the second one.)
+        // If an operand is NaN, the instruction returns the second one.
         max_or_low_f32(self, x: __m256i, low: __m256i) -> __m256i = self.max_f32(x, low);
         max_or_low_f64(self, x: __m256i, low: __m256i) -> __m256i = self.max_f64(x, low);
     }
@@ -789,7 +789,7 @@ impl NarrowsByF16 for Avx2 {
     }
 
     ops! {
-        // (The low bytes, then the high ones.)
+        // The low bytes, then the high ones.
         arrange(self, words: &mut [[u8; 16]; 2]) -> () = {
             let apart = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
             let [a, b] = words.each_mut().map(|bytes| bytes.as_mut_ptr().cast());

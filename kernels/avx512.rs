@@ -1,4 +1,4 @@
-//! AVX-512 as Ice Lake and Zen 4 have it.
+//! AVX-512, with the features that Ice Lake and Zen 4 have.
 
 use core::arch::asm;
 use core::arch::x86_64::*;
@@ -27,7 +27,7 @@ token! {
 }
 
 impl Avx512 {
-    /// The features of AVX2, which are among these.
+    /// The token of AVX2, whose features are among these.
     #[inline(always)]
     fn within(self) -> Avx2 {
         #[rustfmt::skip]
@@ -36,7 +36,7 @@ impl Avx512 {
     }
 }
 
-/// The numbers `start`, `start + step`, and so on, one per lane.
+/// The numbers `start`, `start + step`, and so on, one in each lane.
 const fn lanes16(start: i16, step: i16) -> [i16; 32] {
     let mut lanes = [0; 32];
     let mut i = 0;
@@ -77,7 +77,7 @@ const fn lanes8(start: u8, step: u8) -> [u8; 64] {
     lanes
 }
 
-/// The numbers from `start` on, each of them twice.
+/// The numbers from `start` on, each of them in two lanes.
 const fn doubled16(start: i16) -> [i16; 32] {
     let mut lanes = [0; 32];
     let mut i = 0;
@@ -114,7 +114,7 @@ const fn reversed(width: usize) -> [i8; 64] {
 #[repr(C, align(64))]
 struct Aligned<T>(T);
 
-/// A constant register, of 64 bytes.
+/// A constant register of 64 bytes.
 macro_rules! constant {
     ($lanes:ty, $value:expr) => {{
         static LANES: Aligned<$lanes> = Aligned($value);
@@ -126,8 +126,8 @@ macro_rules! constant {
 struct Fields<const BITS: usize>;
 
 impl<const BITS: usize> Fields<BITS> {
-    /// For elements that begin at the low end of a byte, and at the high end. The latter are the former with the bytes and the elements of
-    /// each group reversed.
+    /// For elements that begin at the low end of a byte, and at the high end. The latter are the former with the bytes and the
+    /// elements of each group reversed.
     const CONSTANTS: [FieldConstants; 2] =
         [FieldConstants::new(BITS, false), FieldConstants::new(BITS, true)];
 }
@@ -137,7 +137,7 @@ struct FieldConstants {
     bytes: [u8; 64],
     shifts: [u8; 64],
     picks: [u8; 64],
-    /// By what two elements are multiplied to be added to a lane of 16 bits, and two of these to one of 32 bits.
+    /// The factors by which two elements are multiplied to be added to a lane of 16 bits, and two such lanes to one of 32 bits.
     weights: [i32; 2],
 }
 
@@ -145,10 +145,11 @@ impl FieldConstants {
     const fn new(bits: usize, high: bool) -> Self {
         let (mut bytes, mut shifts, mut picks) = ([0; 64], [0; 64], [0; 64]);
         if bits > 6 {
-            // (Not used, but this function is compiled for such widths.)
+            // Not used, but this function is compiled for such widths.
             return Self { bytes, shifts, weights: [0; 2], picks };
         }
-        // 8 elements are `bits` bytes, and 4 are half as many. (Single bits are packed by a mask, whose bits are in the order of the bytes.)
+        // 8 elements have `bits` bytes, and 4 have half as many. (Single bits are packed by a mask, whose bits are in the order
+        // of the bytes.)
         let half = bits / 2;
         let mut i = 0;
         while i < 64 {
@@ -171,36 +172,37 @@ impl FieldConstants {
     }
 }
 
-/// The bits at which 16 packed elements of 4 bits begin, in lanes of 16 bits: of those that begin at the low end of a byte, and at the high
-/// end.
+/// The bits at which 16 packed elements of 4 bits begin, in lanes of 16 bits: for elements that begin at the low end of a byte,
+/// and at the high end.
 static SHIFTS4: [Aligned<[u16; 16]>; 2] = [
     Aligned([0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60]),
     Aligned([4, 0, 12, 8, 20, 16, 28, 24, 36, 32, 44, 40, 52, 48, 60, 56]),
 ];
 
-/// As the control register says.
+/// Rounds as the control register says.
 const REGISTER: i32 = _MM_FROUND_CUR_DIRECTION;
-/// The instruction raises no flags.
+/// Raises no flags.
 const QUIET: i32 = _MM_FROUND_NO_EXC;
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | QUIET;
 const CUT: i32 = _MM_FROUND_TO_ZERO | QUIET;
 
 /// The operations on registers. Conversions to floats and float arithmetic round as `TO_FLOAT` says, conversions to integers as
-/// `TO_INTEGER`, and `FLAGS` says whether operations without rounding, such as comparisons, raise flags.
+/// `TO_INTEGER` says, and `FLAGS` says whether operations that do not round, such as comparisons, raise flags.
 #[derive(Clone, Copy)]
 pub(crate) struct Zmm<const TO_FLOAT: i32 = NEAREST, const TO_INTEGER: i32 = CUT, const FLAGS: i32 = QUIET>(
     Avx512,
 );
 
-/// The operations that round as the control register says.
+/// The operations, rounding as the control register says.
 pub(crate) type Dynamic = Zmm<REGISTER, REGISTER, REGISTER>;
 
-/// The instruction of AVX512_BF16, which flushes subnormals to 0. (The token does not have this feature: `Bf16` proves that the CPU has it.)
+/// The instruction of AVX512_BF16, which flushes subnormals to 0. (The token does not have this feature; `Bf16` is the proof
+/// that the CPU has it.)
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn nearest_bf16(_: Bf16, low: __m512i, high: __m512i) -> __m512i {
     let both;
-    // SAFETY: the first argument proves that the CPU has the instruction, which has two operands and no memory.
+    // SAFETY: the first argument proves that the CPU has the instruction, which has two source operands and no memory operand.
     unsafe {
         asm!(
             "vcvtne2ps2bf16 {}, {}, {}", lateout(zmm_reg) both, in(zmm_reg) high, in(zmm_reg) low,
@@ -217,12 +219,12 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
         first(self, bytes: usize) -> __mmask64 = _bzhi_u64(u64::MAX, bytes.min(64) as u32);
         halves(self, a: __m512i) -> [__m256i; 2] = [_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64::<1>(a)];
         joined(self, low: __m256i, high: __m256i) -> __m512i = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
-        // Sets the last bit of the lanes in which truncation has lost something.
+        // Sets the last bit of lanes in which truncation has lost something.
         made_odd(self, cut: [__m256; 2], lost: [__mmask8; 2]) -> __m512i = {
             let cut = self.joined(_mm256_castps_si256(cut[0]), _mm256_castps_si256(cut[1]));
             _mm512_mask_or_epi32(cut, _mm512_kunpackb(lost[1].into(), lost[0].into()), cut, _mm512_set1_epi32(1))
         };
-        // Orders the results of an instruction that packs each piece of 16 bytes, and of two in sequence.
+        // Orders the results of an instruction that packs each piece of 16 bytes, and of two such instructions in sequence.
         ordered(self, a: __m512i) -> __m512i = _mm512_permutexvar_epi64(constant!([i64; 8], [0, 2, 4, 6, 1, 3, 5, 7]), a);
         twice_ordered(self, a: __m512i) -> __m512i =
             _mm512_permutexvar_epi32(constant!([i32; 16], [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15]), a);
@@ -236,7 +238,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
             let rounded = _mm512_adds_epu16(a, _mm512_set1_epi16(0x7F));
             _mm512_mask_adds_epu16(rounded, odd, a, _mm512_set1_epi16(0x80))
         };
-        // The mask of lanes that are equal to none of some others.
+        // The mask of lanes that equal none of some others.
         <const N: usize> none_of16(self, a: __m512i, of: [__m512i; N]) -> __mmask32 = {
             let (mut others, mut k) = (u32::MAX, 0);
             while k < N {
@@ -253,13 +255,13 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
             }
             others
         };
-        // Each lane of 64 bits gets the bytes of 8 elements, and each byte in it the bits from where its element begins.
+        // Each lane of 64 bits gets the bytes of 8 elements, and each byte in it the bits at which its element begins.
         <const BITS: usize> unpacked(self, packed: __m512i, high: bool) -> __m512i = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
             let lanes = _mm512_permutexvar_epi8(self.load(fields.bytes.as_ptr()), packed);
             _mm512_multishift_epi64_epi8(self.load(fields.shifts.as_ptr()), lanes)
         };
-        // Two elements are multiplied and added to one lane, and two of these to another; then the bytes are picked that have bits.
+        // Two elements are multiplied and added to one lane, and two of these lanes to another; then the bytes that have bits are picked.
         <const BITS: usize> packed(self, v: __m512i, high: bool) -> __m512i = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
             let picks = self.load(fields.picks.as_ptr());
@@ -291,7 +293,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Registers
         copy_in(self, p: *const u8, bytes: usize, buffer: *mut u8, registers: usize) -> () = {
             for k in 0..registers {
                 let at = 64 * k;
-                // (A mask is only made if there is something to load.)
+                // A mask is only made if there is something to load.
                 let v = if at < bytes {
                     _mm512_maskz_loadu_epi8(self.first(bytes - at), p.add(at).cast())
                 } else {
@@ -501,7 +503,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Longs
             let [low, high] = self.halves(a);
             let four = _mm256_max_epu16(low, high);
             let two = _mm_max_epu16(_mm256_castsi256_si128(four), _mm256_extracti128_si256::<1>(four));
-            // (The instruction finds the minimum, so lanes are inverted.)
+            // The instruction finds the minimum, so lanes are inverted.
             let least = _mm_minpos_epu16(_mm_xor_si128(two, _mm_set1_epi16(-1)));
             !_mm_cvtsi128_si32(least) as u32 & 0xFFFF
         };
@@ -706,7 +708,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Halves
             let quiet = _mm512_or_si512(a, _mm512_set1_epi16(0x40));
             self.upper32(_mm512_mask_mov_epi16(a, nan, quiet))
         };
-        // (The instruction flushes subnormals, so there must be none. The branch must not depend on zeros, of which data may have many.)
+        // The instruction flushes subnormals, so there must be none. The branch must not depend on zeros, which data may have many of.
         f32_to_bf16(self, a: [__m512i; 2], extras: Extras) -> __m512i = {
             if let Some(bf16) = extras.bf16 {
                 let made = nearest_bf16(bf16, a[0], a[1]);
@@ -741,7 +743,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Converts
             _mm256_castps_si256(_mm512_cvt_roundepu64_ps::<TO_FLOAT>(a[0])),
             _mm256_castps_si256(_mm512_cvt_roundepu64_ps::<TO_FLOAT>(a[1])),
         );
-        // Whether truncation has lost something is seen by converting back, which is exact.
+        // Whether truncation has lost something shows when the result is converted back, which is exact.
         i64_to_odd_f32(self, a: [__m512i; 2]) -> __m512i = {
             let [low, high] = [_mm512_cvt_roundepi64_ps::<CUT>(a[0]), _mm512_cvt_roundepi64_ps::<CUT>(a[1])];
             let lost = [
@@ -789,8 +791,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Converts
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Saturates
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
-    // (`low16` and `low32` permute two registers by one instruction, which on Intel is three operations. Packing saturates, so it
-    // cannot take their place where lanes are truncated.)
+    // `low16` and `low32` permute two registers by one instruction, which on Intel is three operations. Packing saturates, so
+    // it cannot take their place where lanes are truncated.
     ops! {
         narrow_s16(self, a: [__m512i; 2]) -> __m512i = self.ordered(_mm512_packs_epi16(a[0], a[1]));
         narrow_s16_to_u8(self, a: [__m512i; 2]) -> __m512i = self.ordered(_mm512_packus_epi16(a[0], a[1]));
@@ -806,7 +808,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Saturates
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
     type Token = Avx512;
     type Dynamic = Dynamic;
-    // (With AVX-512 the compiler uses scatters, which are slower than single stores.)
+    // With AVX-512, the compiler uses scatters, which are slower than single stores.
     type Strided = Avx2;
     const ISA: Isa = Isa::Avx512;
     type Narrowing = ByWords;
@@ -820,8 +822,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
     }
 
     ops! {
-        // Adds a subnormal number, with an exact result that is subnormal: it differs if operands or results are flushed to zero. (If a
-        // compiler computed this sum, tests/environment.rs would fail.)
+        // Adds a subnormal number, with an exact result that is subnormal: it differs if operands or results are flushed to
+        // zero. (If a compiler computed this sum, tests/environment.rs would fail.)
         keeps_subnormals(self) -> bool = FLAGS != QUIET || {
             let half = _mm_set_ss(const { f32::MIN_POSITIVE / 2.0 });
             let sum = _mm_add_round_ss::<NEAREST>(half, _mm_set_ss(-f32::MIN_POSITIVE));
@@ -874,7 +876,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> SearchesNans
             let d = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(self.pd(x[6]), self.pd(x[7]));
             a | b | c | d != 0
         };
-        // (If an operand is NaN, the instruction returns the second one.)
+        // If an operand is NaN, the instruction returns the second one.
         max_or_low_f32(self, x: __m512i, low: __m512i) -> __m512i = self.max_f32(x, low);
         max_or_low_f64(self, x: __m512i, low: __m512i) -> __m512i = self.max_f64(x, low);
     }
@@ -891,7 +893,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByF16
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
     memory_ops! {
-        // (By halves of registers, which are twice as fast. Only the lowest 4 bits of an index matter.)
+        // By halves of registers, which is twice as fast. Only the lowest 4 bits of an index matter.
         pick_words(self, words: [__m512i; 2], src: *const u8, high: bool, dst: *mut u8) -> () = {
             let shifts = _mm256_load_si256(SHIFTS4[usize::from(high)].0.as_ptr().cast());
             let words = [self.halves(words[0]), self.halves(words[1])];
@@ -904,7 +906,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByF16
         pick_from(self, tables: [&[[u8; 16]; 2]; 4], src: *const u8, high: bool, dst: *mut u8) -> () = {
             let shifts = _mm256_load_si256(SHIFTS4[usize::from(high)].0.as_ptr().cast());
             let shifts = self.joined(shifts, shifts);
-            // The second half of a register looks up in the second table: by the bit above the index.
+            // The second half of a register looks up in the second table, because of the bit above the index.
             let (index_bits, second) = (_mm512_set1_epi16(0x0F), _mm512_maskz_set1_epi16(0xFFFF_0000, 0x10));
             for k in 0..2 {
                 let codes = _mm512_castsi128_si512(_mm_loadu_si128(src.add(16 * k).cast()));
@@ -958,7 +960,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByWord
             let is = if finite {
                 _mm512_test_epi16_mask(a, _mm512_set1_epi16(i16::MAX))
             } else {
-                // (Doubled, without the sign, numbers other than 0 are from 1 to the double of the largest one.)
+                // Doubled, and so without their signs, numbers other than 0 are between 1 and the double of the largest one.
                 let below = _mm512_add_epi16(_mm512_add_epi16(a, a), _mm512_set1_epi16(-1));
                 _mm512_cmplt_epu16_mask(below, _mm512_set1_epi16(0xFEFFu16 as i16))
             };

@@ -1,4 +1,4 @@
-//! The plain copy, and the scalar reference, tile by tile. The loops of the vector kernels are in `vector.rs`.
+//! Plain copies, and the scalar reference, tile by tile. The loops of the vector kernels are in `vector.rs`.
 
 use core::mem::MaybeUninit;
 use core::slice;
@@ -10,11 +10,11 @@ use super::scalar::{self, DECODE, ENCODE, Value};
 use crate::formats::layout::Packing;
 use crate::formats::route::{Parts, Route, Work};
 
-/// Elements in a tile: a multiple of 8, so that every tile of a packed buffer starts at a byte, and small, so
-/// that one element does not pay for the zeroing of a large one (256 costs 100 ns there and gains nothing).
+/// Elements in a tile: a multiple of 8, so that every tile of a packed buffer starts at a byte; and few, so that one element
+/// does not pay for zeroing a large tile (with 256, that costs 100 ns and gains nothing).
 const TILE: usize = 64;
 
-/// [`Work::Copy`].
+/// Runs [`Work::Copy`].
 ///
 /// # Safety
 /// As for every [`PlanKernel`](super::plan::PlanKernel).
@@ -23,7 +23,7 @@ pub(super) unsafe fn copy(plan: &Planned, src: *const u8, dst: *mut u8, n: usize
     unsafe { copy_by(Run::plainly, plan, src, dst, n) }
 }
 
-/// The same; `run` copies the bytes.
+/// As [`copy`]; `bytes` copies the whole bytes.
 ///
 /// # Safety
 /// As for every [`PlanKernel`](super::plan::PlanKernel).
@@ -37,10 +37,9 @@ pub(super) unsafe fn copy_by(
 ) {
     let route = &plan.route;
     let bits = route.src.bits as usize * route.src.parts;
-    // n * bits / 8 without overflow: 8 elements are `bits` bytes.
+    // `whole` is n * bits / 8 without overflow: 8 elements are `bits` bytes.
     let (whole, rest) = (n / 8 * bits + n % 8 * bits / 8, n % 8 * bits % 8);
-    // SAFETY: `whole` bytes, and one more if `rest` bits remain, are the size of both buffers, which do
-    // not overlap.
+    // SAFETY: `whole` bytes, and one more if `rest` bits remain, are the size of both buffers, which do not overlap.
     unsafe {
         bytes(Run::new(src, dst, whole));
         if rest != 0 {
@@ -53,14 +52,14 @@ pub(super) unsafe fn copy_by(
     }
 }
 
-/// Any route, by the scalar reference, a tile at a time.
+/// Casts any route by the scalar reference, a tile at a time.
 ///
 /// # Safety
 /// As for every [`PlanKernel`](super::plan::PlanKernel).
 pub(super) unsafe fn scalar(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
-    // SAFETY: so many bytes are the elements that the caller promises, and none of them is among both. Those of the source are
-    // initialised, because its elements are.
+    // SAFETY: so many bytes are the elements that the caller promises, and none of them is in both buffers. Those of the source
+    // are initialised, because its elements are.
     let (src, dst) = unsafe {
         let dst = dst.cast::<MaybeUninit<u8>>();
         (slice::from_raw_parts(src, route.src.size(n)), slice::from_raw_parts_mut(dst, route.dst.size(n)))
@@ -68,7 +67,7 @@ pub(super) unsafe fn scalar(plan: &Planned, src: *const u8, dst: *mut u8, n: usi
     let mut codes = [0; TILE];
     let mut other = [0; TILE];
     let mut values = [Value::ZERO; TILE];
-    // Every tile but the last is one of `TILE` elements, which begin and end whole bytes.
+    // Every tile but the last has `TILE` elements, which begin and end at whole bytes.
     let sizes = [&route.src, &route.dst].map(|layout| layout.size(TILE));
     for (i, (src, dst)) in src.chunks(sizes[0]).zip(dst.chunks_mut(sizes[1])).enumerate() {
         let first = i * TILE;

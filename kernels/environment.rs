@@ -1,8 +1,8 @@
 //! The machine around a cast: the floating-point control register and the caches.
 //!
-//! The register is set for a kernel, and given back to the caller as it was. Kernels round as it says, so the
-//! rounding modes need no code of their own there. What a caller may have set (flush-to-zero, another rounding,
-//! unmasked exceptions) neither changes a result nor traps, and the sticky flags of a cast are not seen outside.
+//! The register is set for a kernel, and then given back to the caller as it was. Kernels round as it says, so the rounding
+//! modes need no code of their own there. What a caller may have set (flush-to-zero, another rounding, unmasked exceptions)
+//! neither changes a result nor traps, and the sticky flags that a cast raises are not seen outside.
 
 use crate::formats::options::Rounding;
 
@@ -19,7 +19,7 @@ use x86_64::{FLUSHES, read, wanted, write};
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86_64::{streaming_threshold, this_processor};
 
-/// A processor, as far as what its cores do with results that go past their caches was measured; or qemu, which emulates one.
+/// A processor whose handling of results that are streamed past the caches was measured; or qemu, which emulates one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "those that were measured are x86"))]
 pub(super) enum Processor {
@@ -32,29 +32,29 @@ pub(super) enum Processor {
 }
 
 impl Processor {
-    /// Does it read ahead better by itself, where results are no wider than what is read? On a Zen 4 such casts take up to 1.3
-    /// times as long if memory is asked for the source. On a Zen 5 they take up to 1.5 times as long if it is not.
+    /// Whether it reads ahead better by itself, where results are no wider than what is read. On a Zen 4, such casts take up to
+    /// 1.3 times as long if the source is prefetched; on a Zen 5, up to 1.5 times as long if it is not.
     pub(super) fn reads_ahead(self) -> bool {
         self == Self::Zen4
     }
 
-    /// Does it read faster if memory is asked twice for the source: to L2 long before, then to L1? An Intel core waits for few
-    /// lines at a time, but its L2 for many more.
+    /// Whether it reads faster if the source is prefetched twice: long before to L2, then to L1. An Intel core can wait for
+    /// only few lines at a time, but its L2 for many more.
     pub(super) fn asks_twice(self) -> bool {
         self == Self::Intel
     }
 
-    /// May memcpy take ten times as long where [both sides lie alike](super::run::lie_alike)?
+    /// Whether memcpy may take ten times as long where [both sides lie alike](super::run::lie_alike).
     pub(super) fn copies_alike_slowly(self) -> bool {
         self == Self::Zen3
     }
 
-    /// The bytes read and written from which on results are streamed, if those of copies are from `threshold` on.
+    /// The number of bytes, read and written, from which on results are streamed, where those of copies are from `threshold` on.
     ///
-    /// What does not keep up with memory had better not stream; but Intel's cores gain even then: at once if results are wider than
-    /// what is read, 1.9 times as fast, else where no share of a large cache keeps them any more. Measured both ways on a Granite
-    /// Rapids, on all pairs of real dtypes, at 16 to 128 MiB. A Zen 3 gains at once by all: 1.7 times as fast if results are wider,
-    /// else 1.1 to 1.3.
+    /// A codec that does not keep up with memory had better not stream; but Intel's cores gain even then: from the threshold on
+    /// if results are wider than what is read, 1.9 times as fast; otherwise, where no share of a large cache keeps them any
+    /// more. Measured both ways on a Granite Rapids, on all pairs of real dtypes, at 16 to 128 MiB. A Zen 3 gains from the
+    /// threshold on with all codecs: it is 1.7 times as fast if results are wider, otherwise 1.1 to 1.3 times.
     pub(super) fn streams_from(self, threshold: usize, keeps_up: bool, widens: bool) -> usize {
         match self {
             _ if keeps_up => threshold,
@@ -65,44 +65,44 @@ impl Processor {
         }
     }
 
-    /// Does it flush subnormal results of conversions to float16 with those of float32? Processors keep them, whatever the control
-    /// register says.
+    /// Whether it flushes subnormal results of conversions to float16 together with those of float32. Processors keep them,
+    /// whatever the control register says.
     pub(super) fn flushes_f16(self) -> bool {
         self == Self::Qemu
     }
 
-    /// Does it gain where results of 4 or 6 bits go past its caches, whatever they are made of?
+    /// Whether it gains where results of 4 or 6 bits are streamed past its caches, whatever they are made of.
     pub(super) fn streams_packed(self) -> bool {
         matches!(self, Self::Zen4 | Self::Zen5)
     }
 }
 
-/// The caller's register, which goes back when this is dropped.
+/// The caller's register, which is given back when this is dropped.
 pub(super) struct Environment {
     callers: Register,
 }
 
-/// What a processor keeps of it.
+/// What a processor keeps of the environment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Register {
-    /// What operations do.
+    /// How operations behave.
     control: u32,
-    /// What they left: the sticky flags of exceptions.
+    /// What operations left: the sticky flags of exceptions.
     status: u32,
 }
 
 impl Environment {
-    /// Rounds as `rounding` says; to the nearest even for ties away from zero, which kernels do themselves.
+    /// Sets the environment to round as `rounding` says: to nearest even for ties away from zero, which kernels handle themselves.
     ///
-    /// The compiler may move a floating-point operation past this, which it knows nothing of. It cannot where the operation is
-    /// behind a call that it does not inline: every kernel is called by pointer, and every task by
-    /// [`Simd::run`](super::simd::Simd::run). So nothing between this and such a call may compute a float.
+    /// The compiler does not know that floating-point operations depend on this, and may move one past it. It cannot where the
+    /// operation is behind a call that is not inlined: every kernel is called by pointer, and every task by
+    /// [`Simd::run`](super::simd::Simd::run). So nothing between this and such a call may compute with floats.
     #[inline(always)]
     pub(super) fn new(rounding: Rounding) -> Self {
         Self::of(wanted(rounding))
     }
 
-    /// The same, but subnormal numbers count as zero, where that is faster: for codecs whose results do not depend on it.
+    /// As [`Environment::new`], but subnormal numbers count as zero where that is faster: for codecs whose results do not depend on it.
     #[inline(always)]
     pub(super) fn flushing(rounding: Rounding) -> Self {
         Self::of(wanted(rounding) | FLUSHES)
@@ -121,8 +121,8 @@ impl Environment {
 impl Drop for Environment {
     #[inline(always)]
     fn drop(&mut self) {
-        // Without a look at whether it has changed: to read the register takes longer than to write it (20 cycles
-        // and 2 on Zen 4), which matters where there are few elements.
+        // Written without testing whether it has changed: reading the register takes longer than writing it (20 cycles and 2 on
+        // Zen 4), which matters where there are few elements.
         write(self.callers);
     }
 }
@@ -157,7 +157,7 @@ mod x86_64 {
     #[inline(always)]
     pub(super) fn read() -> Register {
         let mut bits = 0u32;
-        // SAFETY: writes the register to a variable.
+        // SAFETY: it writes the register to a variable.
         unsafe { asm!("stmxcsr [{}]", in(reg) &mut bits, options(nostack, preserves_flags)) };
         Register { control: bits & CONTROL, status: bits & !CONTROL }
     }
@@ -165,26 +165,26 @@ mod x86_64 {
     #[inline(always)]
     pub(super) fn write(register: Register) {
         let bits = register.control | register.status;
-        // SAFETY: sets the register to bits that are valid: either what it held, or `DEFAULT`, a rounding, and perhaps
-        // `FLUSHES`. (The exception flags of the register are among those that `preserves_flags` would keep.)
-        // Rust lets no `asm!` end with another MXCSR than the default one, as the compiler assumes that operations on floats round to nearest. None
-        // of its own are in between: what runs until the register is given back is behind a call that is not inlined, and
-        // is intrinsics that round as the register says, which is what a kernel wants of them. (docs/proof.md)
+        // SAFETY: it sets the register to bits that are valid: either what it held, or `DEFAULT`, a rounding, and perhaps
+        // `FLUSHES`. (The exception flags of the register are among those that `preserves_flags` would keep.) Rust lets no `asm!`
+        // end with another MXCSR than the default one, because the compiler assumes that operations on floats round to nearest.
+        // None of its own operations are in between: what runs until the register is given back is behind a call that is not
+        // inlined, and is intrinsics that round as the register says, which is what a kernel wants of them. (docs/proof.md)
         unsafe { asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack)) };
     }
 
-    /// Bytes read and written from which on a cast streams its destination: half of the largest cache, but no more than one
-    /// thread gets of one that many share. Below, the destination is still there when somebody reads it.
+    /// The number of bytes, read and written, from which on a cast streams its destination: half of the largest cache, but no more
+    /// than one thread gets of a cache that many share. Below this, the destination is still in the cache when it is read next.
     ///
-    /// A virtual machine of 2 cores reports the cache of the whole socket, 480 MiB in one case, as shared by those 2: how many
-    /// others use it nobody says. There, casts that do not stream took 1.5 to 2 times as long from 16 MiB on.
+    /// A virtual machine of 2 cores reports the cache of the whole socket, 480 MiB in one case, as shared by those 2 cores:
+    /// nothing says how many others use it. There, casts that do not stream took 1.5 to 2 times as long from 16 MiB on.
     pub(super) fn streams_from(largest_cache: usize) -> usize {
         (largest_cache / 2).clamp(1 << 20, 16 << 20)
     }
 
-    /// The same of this machine.
+    /// [`streams_from`] for this machine.
     pub(in super::super) fn streaming_threshold() -> usize {
-        /// 0 before it is known.
+        /// The threshold; 0 before it is known.
         static THRESHOLD: AtomicUsize = AtomicUsize::new(0);
         match THRESHOLD.load(Ordering::Relaxed) {
             0 => {
@@ -197,7 +197,7 @@ mod x86_64 {
     }
 
     impl Processor {
-        /// By the first letters of a CPU's maker, and its family and model as the first leaf has them.
+        /// Identifies a processor by the first letters of its maker's name, and by its family and model as in the EAX of the first leaf.
         pub(super) fn of(maker: [u8; 4], leaf1_eax: u32) -> Self {
             let field = |shift: u32, bits: u32| leaf1_eax >> shift & ((1 << bits) - 1);
             let family = field(8, 4) + field(20, 8);
@@ -212,16 +212,16 @@ mod x86_64 {
         }
     }
 
-    /// That of this machine.
+    /// The processor of this machine.
     #[inline(never)]
     pub(in super::super) fn this_processor() -> Processor {
-        /// 0 before it is known.
+        /// 1 plus the processor; 0 before it is known.
         static PROCESSOR: AtomicUsize = AtomicUsize::new(0);
         match PROCESSOR.load(Ordering::Relaxed) {
             0 => {
                 // "AuthenticAMD", "GenuineIntel"
                 let mut processor = Processor::of(__cpuid(0).ebx.to_le_bytes(), __cpuid(1).eax);
-                // What emulates says so where a hypervisor has its name: "TCGTCGTCGTCG".
+                // An emulator gives its name where a hypervisor does: "TCGTCGTCGTCG".
                 if &__cpuid(0x4000_0000).ebx.to_le_bytes() == b"TCGT" {
                     processor = Processor::Qemu;
                 }
@@ -237,9 +237,9 @@ mod x86_64 {
         }
     }
 
-    /// The size of the largest cache, by the CPU's own word; 8 MiB if it has none.
+    /// The size of the largest cache that the CPU reports; 8 MiB if it reports none.
     fn largest_cache() -> usize {
-        // Intel describes its caches in leaf 4, AMD in the same form in another.
+        // Intel describes its caches in leaf 4, AMD in another leaf of the same form.
         let leaf = if __cpuid(0x8000_0000).eax >= 0x8000_001D && __cpuid(0x8000_0001).ecx >> 22 & 1 == 1 {
             0x8000_001D
         } else if __cpuid(0).eax >= 4 {
@@ -268,7 +268,7 @@ mod aarch64 {
     use super::{Processor, Register};
     use crate::formats::options::Rounding;
 
-    /// Nothing: subnormal numbers take no longer than others.
+    /// No bits: subnormal numbers take no longer than others.
     pub(super) const FLUSHES: u32 = 0;
 
     /// Everything else is 0: no traps, subnormals kept (FZ, FZ16, FIZ), NaNs kept (DN, AH), IEEE half precision
@@ -286,7 +286,7 @@ mod aarch64 {
     #[inline(always)]
     pub(super) fn read() -> Register {
         let (control, status): (u64, u64);
-        // SAFETY: writes the registers to variables.
+        // SAFETY: it writes the registers to variables.
         unsafe {
             asm!("mrs {}, fpcr", "mrs {}, fpsr", out(reg) control, out(reg) status, options(nostack, preserves_flags));
         }
@@ -297,26 +297,26 @@ mod aarch64 {
     #[inline(always)]
     pub(super) fn write(register: Register) {
         let (control, status) = (u64::from(register.control), u64::from(register.status));
-        // SAFETY: sets the registers to bits that are valid: either what they held, or a rounding. The code in
-        // between is a kernel, which expects that.
+        // SAFETY: it sets the registers to bits that are valid: either what they held, or a rounding. The code in between is a
+        // kernel, which expects that.
         unsafe {
             asm!("msr fpcr, {}", "msr fpsr, {}", in(reg) control, in(reg) status, options(nostack));
         }
     }
 
-    /// Never: cores see by themselves that whole lines are written, and the store that says so is a hint. A caller
-    /// who asks for it by [`stream_from`](crate::CastOptions::stream_from) gets the same results.
+    /// Never: cores see by themselves that whole lines are written, and the store past the caches is only a hint. A caller who
+    /// asks for streaming by [`stream_from`](crate::CastOptions::stream_from) gets the same results.
     pub(in super::super) fn streaming_threshold() -> usize {
         usize::MAX
     }
 
-    /// Nothing was measured.
+    /// No processor was measured.
     pub(in super::super) fn this_processor() -> Processor {
         Processor::Other
     }
 }
 
-/// What the kernels of WebAssembly ask instead of a register: there is none, and nothing that a caller could have set.
+/// What the kernels of WebAssembly ask instead of a register: WebAssembly has none, and nothing that a caller could have set.
 #[cfg(target_arch = "wasm32")]
 mod wasm32 {
     use super::{Processor, Register};
@@ -341,7 +341,7 @@ mod wasm32 {
         }
     }
 
-    /// Without the standard library there is one thread, or `build.rs` has no kernels.
+    /// Without the standard library, there is only one thread; otherwise `build.rs` builds no kernels.
     #[cfg(not(feature = "std"))]
     mod kept {
         use core::sync::atomic::{AtomicU32, Ordering};
@@ -359,7 +359,7 @@ mod wasm32 {
         }
     }
 
-    /// Nothing: there is no such thing.
+    /// No bits: there is no flushing.
     pub(super) const FLUSHES: u32 = 0;
 
     #[inline(always)]
@@ -372,7 +372,7 @@ mod wasm32 {
         }
     }
 
-    /// The rounding that kernels are asked for.
+    /// The rounding that is set for kernels.
     #[inline(always)]
     pub(in super::super) fn rounding() -> Rounding {
         match kept::get() {
@@ -398,7 +398,7 @@ mod wasm32 {
         usize::MAX
     }
 
-    /// Nothing was measured.
+    /// No processor was measured.
     pub(in super::super) fn this_processor() -> Processor {
         Processor::Other
     }
@@ -409,7 +409,7 @@ mod tests {
     use super::Processor;
     use super::x86_64::streams_from;
 
-    /// The largest caches of machines, and from how many bytes on they stream.
+    /// The largest caches of machines, and the number of bytes from which on they stream.
     #[test]
     fn where_streams_begin() {
         const MIB: usize = 1 << 20;
@@ -427,7 +427,7 @@ mod tests {
         }
     }
 
-    /// The first leaf's EAX of machines, and what they are.
+    /// The EAX of the first leaf of machines, and which processors they are.
     #[test]
     fn which_processor_it_is() {
         let (amd, intel) = (*b"Auth", *b"Genu");
@@ -449,7 +449,7 @@ mod tests {
         }
     }
 
-    /// What does not keep up with memory.
+    /// When processors stream the results of codecs that do not keep up with memory.
     #[test]
     fn who_streams_what_takes_long() {
         const MIB: usize = 1 << 20;

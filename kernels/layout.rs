@@ -1,11 +1,11 @@
-//! Loads codes from memory to tiles and stores them: widths, byte orders, packing. Nothing here knows values.
+//! Loads codes from memory to tiles and stores them: widths, byte orders, packing. This module knows nothing of values.
 
 use core::mem::MaybeUninit;
 
 use crate::formats::layout::Packing;
 use crate::formats::route::Layout;
 
-/// How many rows there are, and how many bytes they are apart on both sides.
+/// How many rows there are, and how many bytes apart they are on both sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Apart {
     pub(super) rows: usize,
@@ -17,7 +17,7 @@ impl Apart {
     pub(super) const ONE: Self = Self { rows: 1, src: 0, dst: 0 };
 }
 
-/// Reads the codes of consecutive elements: of their first part, or of part `part`. Packed ones begin with a byte.
+/// Reads the codes of part `part` of consecutive elements. Packed elements begin with a byte.
 #[inline(never)]
 pub(crate) fn load(layout: &Layout, src: &[u8], part: usize, codes: &mut [u64]) {
     match (layout.bits, layout.packing) {
@@ -38,8 +38,8 @@ pub(crate) fn load(layout: &Layout, src: &[u8], part: usize, codes: &mut [u64]) 
     }
 }
 
-/// Writes the codes of consecutive elements, like [`load`] reads them. A part that is not written stays
-/// as it is; the pad bits of a last, partial byte become zero.
+/// Writes the codes of consecutive elements, in the form in which [`load`] reads them. A part that is not written stays as it
+/// is; the pad bits of a last, partial byte become zero.
 #[inline(never)]
 pub(crate) fn store(layout: &Layout, dst: &mut [MaybeUninit<u8>], part: usize, codes: &[u64]) {
     match (layout.bits, layout.packing) {
@@ -51,8 +51,8 @@ pub(crate) fn store(layout: &Layout, dst: &mut [MaybeUninit<u8>], part: usize, c
     }
 }
 
-/// Loads words of `WIDTH` bytes in native order, one of every `layout.parts`. (By index: with iterators that skip and slices that are
-/// copied, the reference takes 1.5 to 1.8 times as long where those are not inlined, as in tests.)
+/// Loads words of `WIDTH` bytes in native order, one of every `layout.parts`. (By index: with iterators that skip and slices
+/// that are copied, the reference takes 1.5 to 1.8 times as long where those are not inlined, as in tests.)
 #[inline(always)]
 fn load_words<const WIDTH: usize>(layout: &Layout, src: &[u8], part: usize, codes: &mut [u64]) {
     let (words, _) = src.as_chunks::<WIDTH>();
@@ -123,7 +123,7 @@ fn store_stream(bits: usize, packing: Packing, dst: &mut [MaybeUninit<u8>], code
     }
 }
 
-/// Where element `k` of a group lies in the 64-bit word that starts with the group's bytes.
+/// Where element `k` of a group lies in the 64-bit word that starts with the bytes of the group.
 #[inline(always)]
 fn shift(bits: usize, packing: Packing, k: usize) -> usize {
     match packing {

@@ -1,18 +1,18 @@
-//! The largest magnitudes of groups of floats.
+//! Finds the largest magnitudes of groups of floats.
 
 use super::backend::on;
 use super::codec::width::registers;
 use super::present::Present;
 use super::simd::{Simd, Task};
 
-/// Raises `found`, the largest magnitude of each group of `group` floats of 16 or 32 bits, to that of the elements. Magnitudes are bits
-/// without the sign, which compare as integers; NaN is the largest.
+/// Raises `found`, the largest magnitude of each group of `group` floats of 16 or 32 bits, to the largest of these elements.
+/// Magnitudes are the bits without the sign, which compare as integers; NaN is the largest.
 pub(crate) fn largest(isa: Present, src: &[u8], bits: u32, group: usize, found: &mut [u32]) {
     let ran = on!(isa, isa => isa.run(Groups { src, bits, group, found, wide: None }));
     debug_assert!(ran.is_some());
 }
 
-/// The same for float64s; magnitudes above `limit` do not count.
+/// As [`largest`], for float64s. Magnitudes above `limit` do not count.
 pub(crate) fn largest_f64(isa: Present, values: &[f64], limit: u64, group: usize, found: &mut [u64]) {
     let wide = Some(Wide { values, limit, found });
     let ran = on!(isa, isa => isa.run(Groups { src: &[], bits: 64, group, found: &mut [], wide }));
@@ -40,7 +40,7 @@ impl Wide<'_> {
     fn groups(self, group: usize) {
         const LANES: usize = 8;
         let Self { values, limit, found } = self;
-        // (As signed integers, which AVX2 can compare.)
+        // As signed integers, which AVX2 can compare.
         let limit = limit as i64;
         let counted = |x: &f64| {
             let magnitude = x.to_bits() as i64 & i64::MAX;
@@ -91,7 +91,7 @@ impl<I: Simd> Task<I> for Groups<'_> {
             }
             return;
         }
-        // Whole short groups by the loops for those; then what is left.
+        // First, whole short groups by the loops for those; then what is left.
         let size = bits as usize / 8 * group;
         let done = match (bits, 2 * size / I::BYTES, 2 * size % I::BYTES) {
             (16, 1, 0) if const { I::BYTES == 64 } => halves(isa, found, src),
@@ -115,7 +115,7 @@ fn larger<I: Simd, const WIDTH: usize>(isa: I, a: I::V, b: I::V) -> I::V {
     if WIDTH == 4 { isa.max_u32(a, b) } else { isa.max_u16(a, b) }
 }
 
-/// Groups of `REGISTERS` registers of 16-bit lanes, eight groups at a time. Returns how many groups were done.
+/// Does groups of `REGISTERS` registers of 16-bit lanes, eight groups at a time. Returns how many groups were done.
 #[inline(always)]
 fn eight<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
     let (eights, _) = found.as_chunks_mut::<8>();
@@ -131,8 +131,8 @@ fn eight<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8])
     8 * n
 }
 
-/// Groups of half a register of 16-bit lanes (16 elements, as NVFP4 has them, of AVX-512), sixteen at a time; with zeros behind them where they are
-/// fewer. Returns how many groups were done: all.
+/// Does groups of half a register of 16-bit lanes (with AVX-512, 16 elements, as NVFP4 has them), sixteen at a time; fewer are
+/// followed by zeros. Returns how many groups were done: all.
 #[inline(always)]
 fn halves<I: Simd>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
     let size = const { 8 * I::BYTES };
@@ -145,7 +145,7 @@ fn halves<I: Simd>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
             some = &room[..size];
         }
         let bytes = of_eight::<I, 1>(isa, some);
-        // The first half of the pieces is of the first group in each register.
+        // The first half of the pieces belongs to the first group in each register.
         let lanes = bytes.as_chunks::<2>().0;
         let mut most = [0; 16];
         for at in 0..I::BYTES / 16 {
@@ -161,8 +161,8 @@ fn halves<I: Simd>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
     found.len()
 }
 
-/// The largest magnitudes of eight runs of `REGISTERS` registers of 16-bit lanes. They are zipped into one register, in which every piece of
-/// 16 bytes has a lane of each run.
+/// The largest magnitudes of eight runs of `REGISTERS` registers of 16-bit lanes. They are zipped into one register, in which
+/// every piece of 16 bytes has a lane of each run.
 #[inline(always)]
 fn of_eight<I: Simd, const REGISTERS: usize>(isa: I, mut src: &[u8]) -> [u8; 64] {
     let mask = isa.splat32(unsigned::<2>());
@@ -180,15 +180,16 @@ fn of_eight<I: Simd, const REGISTERS: usize>(isa: I, mut src: &[u8]) -> [u8; 64]
     bytes
 }
 
-/// The maxima of two registers in half as many lanes of 16 bits each, by turns of `BYTES` bytes in each piece of 16.
+/// The maxima of the lower and the upper halves of the pieces of two registers, in one register of 16-bit lanes: `BYTES` bytes
+/// of `a` and of `b` by turns.
 #[inline(always)]
 fn zipped<I: Simd, const BYTES: usize>(isa: I, a: I::V, b: I::V) -> I::V {
     let [low, high] = isa.zip_pieces::<BYTES>(a, b);
     isa.max_u16(low, high)
 }
 
-/// Groups of `REGISTERS` registers of 32-bit lanes, four groups at a time: their registers are zipped into one, in which every piece of
-/// 16 bytes has a lane of each group. Returns how many groups were done.
+/// Does groups of `REGISTERS` registers of 32-bit lanes, four groups at a time: their registers are zipped into one, in which
+/// every piece of 16 bytes has a lane of each group. Returns how many groups were done.
 #[inline(always)]
 fn four<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
     let (fours, _) = found.as_chunks_mut::<4>();
@@ -218,7 +219,7 @@ fn four<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) 
     4 * n
 }
 
-/// All bits but the signs.
+/// The mask of all bits but the signs.
 #[inline(always)]
 fn unsigned<const WIDTH: usize>() -> u32 {
     if WIDTH == 4 { u32::MAX >> 1 } else { 0x7FFF_7FFF }

@@ -6,8 +6,8 @@ use core::ops::Range;
 
 use crate::formats::element::Element;
 
-/// Exclusively borrowed memory for elements. Made from initialised memory too: safe code cannot write
-/// through it, so it cannot be left uninitialised.
+/// Exclusively borrowed memory for elements. It can be made from initialised memory, too: safe code cannot write through it, so
+/// it cannot leave that uninitialised.
 pub(crate) struct Destination<'a, D> {
     first: *mut D,
     len: usize,
@@ -15,12 +15,12 @@ pub(crate) struct Destination<'a, D> {
 }
 
 impl<'a, D> Destination<'a, D> {
-    /// Elements.
+    /// The number of elements.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Bytes.
+    /// The number of bytes.
     pub(crate) fn size(&self) -> usize {
         // No overflow: a slice of so many elements exists.
         self.len * size_of::<D>()
@@ -35,7 +35,7 @@ impl<'a, D> Destination<'a, D> {
         Destination { first: self.first, len: self.len, borrow: PhantomData }
     }
 
-    /// The first `at` elements, if there are so many, and the others.
+    /// The first `at` elements, or all if there are fewer, and the others.
     pub(crate) fn split_at(self, at: usize) -> (Self, Self) {
         let at = at.min(self.len);
         // No element is in both, and none is behind the borrowed ones.
@@ -43,7 +43,7 @@ impl<'a, D> Destination<'a, D> {
         (Self { len: at, ..self }, Self { first: behind, len: self.len - at, borrow: PhantomData })
     }
 
-    /// The first `n` elements, if there are so many; what is left are the others.
+    /// Takes the first `n` elements, or all if there are fewer, and leaves the others.
     pub(crate) fn take(&mut self, n: usize) -> Self {
         let n = n.min(self.len);
         let front = Self { len: n, ..*self };
@@ -52,7 +52,7 @@ impl<'a, D> Destination<'a, D> {
         front
     }
 
-    /// The first `n` elements, if there are so many; what is left are the others, or, if there are not, all of them.
+    /// Takes the first `n` elements and leaves the others. If there are fewer, takes none and returns None.
     #[cfg(isa = "vector")]
     #[inline(always)]
     pub(super) fn take_all(&mut self, n: usize) -> Option<Self> {
@@ -63,10 +63,10 @@ impl<'a, D> Destination<'a, D> {
         Some(front)
     }
 
-    /// Some of its elements.
+    /// Borrows some of the elements.
     pub(crate) fn part(&mut self, elements: Range<usize>) -> Destination<'_, D> {
         assert!(elements.start <= elements.end && elements.end <= self.len);
-        // In the slice, as was just said, hence no overflow.
+        // In the slice, as was just asserted, so nothing overflows.
         Destination {
             first: self.first.wrapping_add(elements.start),
             len: elements.len(),
@@ -74,10 +74,10 @@ impl<'a, D> Destination<'a, D> {
         }
     }
 
-    /// Its bytes.
+    /// The memory as bytes.
     ///
     /// # Safety
-    /// What is written there are valid elements.
+    /// What is written there is valid elements.
     pub(crate) unsafe fn into_bytes(self) -> Destination<'a, u8> {
         Destination { first: self.first.cast(), len: self.size(), borrow: PhantomData }
     }
@@ -87,12 +87,12 @@ impl<'a, D> Destination<'a, D> {
     /// # Safety
     /// Every element is initialised and valid.
     pub(crate) unsafe fn assume_init(self) -> &'a mut [D] {
-        // SAFETY: `first` and `len` come from a slice borrowed for 'a; the caller vouches for the elements.
+        // SAFETY: `first` and `len` come from a slice that is borrowed for 'a; the caller vouches for the elements.
         unsafe { core::slice::from_raw_parts_mut(self.first, self.len) }
     }
 }
 
-/// What any bytes are.
+/// Types of which any bytes are a valid value.
 #[cfg(isa = "vector")]
 pub(crate) trait Plain {}
 #[cfg(isa = "vector")]
@@ -106,13 +106,13 @@ impl<'a, D: Plain> Destination<'a, D> {
     }
 }
 
-// SAFETY: it is an exclusive borrow of elements, which may go where those may.
+// SAFETY: it is an exclusive borrow of elements, which may be sent where the elements may.
 unsafe impl<D: Send> Send for Destination<'_, D> {}
 
 /// The bytes of elements.
 pub(crate) fn bytes_of<S: Element>(elements: &[S]) -> &[u8] {
-    // SAFETY: the memory of the slice, which stays borrowed. The types of elements are those of one list: numbers,
-    // bool, and structures of them without padding, so that every byte is initialised.
+    // SAFETY: it is the memory of the slice, which stays borrowed. The types of elements are those of one list: numbers, bool,
+    // and structures of these without padding, so every byte is initialised.
     unsafe { core::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
 }
 

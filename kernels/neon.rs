@@ -1,12 +1,12 @@
 //! NEON, which every 64-bit Arm CPU has, and the optional features FEAT_BF16 and FEAT_FP16.
 //!
-//! Instructions of those features are in `asm!`, in kernels with the one token: a second token would be a second copy of every kernel.
-//! Whether the CPU has them is known before a kernel runs ([`Extras`]).
+//! Instructions of those features are in `asm!`, in kernels with the one token: a second token would mean a second copy of
+//! every kernel. Whether the CPU has them is known before a kernel runs ([`Extras`]).
 //!
-//! What could be added, and where. FEAT_FP8 (`FCVTN` from f32 to 8 bits, `F1CVTL` back): an extra, and an operation for `ToNarrow`, before
-//! the integer form. It has one NaN, so the sign must be put back, and FPMR, which selects the format, must be saved with FPCR in
-//! `environment.rs`. SVE2: a token of its own beside this one. `BYTES` is a constant, as a block has as many elements as a register has
-//! bytes, so it would be for one length of registers (asked by `rdvl` at detection).
+//! What could be added, and where. FEAT_FP8 (`FCVTN` from f32 to 8 bits, `F1CVTL` back): an extra, and an operation for `ToNarrow`
+//! in front of the integer form. It has one NaN, so the sign must be put back; and FPMR, which selects the format, must be saved
+//! with FPCR in `environment.rs`. SVE2: a token of its own beside this one. `BYTES` is a constant, because a block has as many
+//! elements as a register has bytes, so the kernels would be for one length of registers (read by `rdvl` at detection).
 
 use core::arch::aarch64::*;
 use core::arch::asm;
@@ -26,7 +26,7 @@ token! {
     }
 }
 
-/// Reinterpretations: the bits of a register as lanes, and back.
+/// Defines reinterpretations: from the bits of a register to lanes, and back.
 macro_rules! lanes {
     ($($to:ident -> $lanes:ty = $there:ident, $from:ident = $back:ident;)*) => {$(
         #[inline(always)]
@@ -56,13 +56,13 @@ lanes! {
     f64 -> float64x2_t = vreinterpretq_f64_u8, of_f64 = vreinterpretq_u8_f64;
 }
 
-/// One of the instructions of FEAT_FP16, on 8 lanes.
+/// Defines functions for instructions of FEAT_FP16, on 8 lanes.
 macro_rules! halves {
     ($($name:ident: $instruction:literal;)*) => {$(
         #[inline(always)]
         fn $name(_: Fp16, a: uint8x16_t) -> uint8x16_t {
             let result: uint8x16_t;
-            // SAFETY: the first argument proves that the CPU has the instruction, which has one operand and no memory.
+            // SAFETY: the first argument proves that the CPU has the instruction, which has one source operand and no memory operand.
             unsafe {
                 asm!(
                     ".arch_extension fp16",
@@ -90,19 +90,19 @@ halves! {
 struct Fields<const BITS: usize>;
 
 impl<const BITS: usize> Fields<BITS> {
-    /// The first element at the low end of a byte, and at the high end.
+    /// For elements that begin at the low end of a byte, and at the high end.
     const CONSTANTS: [FieldConstants; 2] =
         [FieldConstants::new(BITS, false), FieldConstants::new(BITS, true)];
 }
 
 struct FieldConstants {
-    /// The byte in which each element begins, and by how many bits that is shifted: to the right if negative.
+    /// The byte in which each element begins, and by how many bits this is shifted to the left; to the right if negative.
     bytes: [u8; 16],
     moves: [i8; 16],
-    /// The same for the byte in which it ends, if that is another one.
+    /// The byte in which each element ends, if that is another one, and its shift.
     next_bytes: [u8; 16],
     next_moves: [i8; 16],
-    /// Which bytes of lanes of 32 bits are the packed bytes.
+    /// Which bytes of lanes of 32 bits become the packed bytes.
     picks: [u8; 16],
 }
 
@@ -113,7 +113,7 @@ impl FieldConstants {
         let (mut bytes, mut moves, mut next_bytes) = ([NOTHING; 16], [0; 16], [NOTHING; 16]);
         let (mut next_moves, mut picks) = ([0; 16], [NOTHING; 16]);
         if bits > 6 {
-            // (Not used, but this function is compiled for such widths.)
+            // Not used, but this function is compiled for such widths.
             return Self { bytes, moves, next_bytes, next_moves, picks };
         }
         let mut i = 0;
@@ -126,7 +126,7 @@ impl FieldConstants {
                 next_bytes[i] = last as u8;
                 next_moves[i] = if high { moves[i] - 8 } else { moves[i] + 8 };
             }
-            // 4 elements have `count` bytes, of a lane of 32 bits.
+            // 4 elements have `count` bytes in a lane of 32 bits.
             let count = bits / 2;
             if i < 4 * count {
                 let (lane, byte) = (i / count, i % count);
@@ -134,7 +134,7 @@ impl FieldConstants {
             }
             i += 1;
         }
-        // (An element that ends in the next byte gets its other bits from there.)
+        // An element that ends in the next byte gets its other bits from there.
         Self { bytes, moves, next_bytes, next_moves, picks }
     }
 }
@@ -144,8 +144,8 @@ impl Neon {
     ops! {
         // Loads 64 bytes.
         row_of(self, bytes: &[[u8; 16]; 4]) -> uint8x16x4_t = vld1q_u8_x4(bytes.as_ptr().cast());
-        // Bits of `yes` where the mask is 1. (In `asm!`, because the compiler makes three operations of the intrinsic if an operand is
-        // constant. It has three operands and no memory.)
+        // Bits of `yes` where the mask is 1, and of `no` elsewhere. (In `asm!`, because the compiler makes three operations of
+        // the intrinsic if an operand is constant. It has three operands, none of them in memory.)
         bsl(self, mask: uint8x16_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = {
             let mut result = mask;
             asm!(
@@ -157,7 +157,7 @@ impl Neon {
             );
             result
         };
-        // Bits of `from` where the mask is 1, and elsewhere those of `v`. (The mask stays in its register.)
+        // Bits of `from` where the mask is 1, and of `v` elsewhere. (The mask stays in its register.)
         bit(self, v: uint8x16_t, from: uint8x16_t, mask: uint8x16_t) -> uint8x16_t = {
             let mut result = v;
             asm!(
@@ -169,8 +169,8 @@ impl Neon {
             );
             result
         };
-        // Rounded to nearest even in the upper half of each f32: half of its last bit is added, less one unless it is odd. A NaN
-        // keeps its payload and is made quiet. (The instruction has two operands and no memory.)
+        // Rounds each f32 to nearest even in its upper half: half of the last bit there is added, less one unless that bit is
+        // odd. A NaN keeps its payload and is made quiet. (The instruction has two operands, none of them in memory.)
         near_bf16(self, x: uint8x16_t) -> uint8x16_t = {
             let mut near = vaddq_u32(u32(x), vdupq_n_u32(0x7FFF));
             asm!(
@@ -222,13 +222,13 @@ impl Memory for Neon {
     }
 
     ops! {
-        // (The only store past the caches writes two registers, and is a hint. Cores recognise long sequences of whole lines themselves, so
-        // nothing is streamed here by default: see `streaming_threshold`.)
+        // The only store past the caches writes two registers, and is a hint. Cores recognise long sequences of whole lines
+        // themselves, so nothing is streamed here by default: see `streaming_threshold`.
         prefetch(self, p: *const u8) -> () =
             asm!("prfm pldl1keep, [{}]", in(reg) p, options(readonly, nostack, preserves_flags));
         prefetch_far(self, p: *const u8) -> () =
             asm!("prfm pldl2keep, [{}]", in(reg) p, options(readonly, nostack, preserves_flags));
-        // (Streamed stores are ordinary ones here.)
+        // Streamed stores are ordinary ones here.
         fence(self) -> () = ();
     }
 }
@@ -236,7 +236,7 @@ impl Memory for Neon {
 impl Packs for Neon {
     memory_ops! {
         copy_packed(self, _bits: usize, from: *const u8, bytes: usize, p: *mut u8) -> () = self.copy_out(from, bytes, p);
-        // Each byte gets the byte in which its element begins, shifted to its place, and that in which it ends.
+        // Each byte gets the byte in which its element begins, shifted to its place, combined with the one in which it ends.
         <const BITS: usize> unpack(self, p: *const u8, high: bool) -> uint8x16_t = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
             let packed = match BITS {
@@ -257,8 +257,8 @@ impl Packs for Neon {
                 elements
             }
         };
-        // Two elements are joined to a lane of 16 bits, and two of these to one of 32; then the bytes are picked that have bits. If the first
-        // element is at the high end, lanes are reversed before that, and bytes after it.
+        // Two elements are joined to a lane of 16 bits, and two of these to one of 32; then the bytes that have bits are
+        // picked. If the first element is at the high end, lanes are reversed before that, and bytes after it.
         <const BITS: usize> pack(self, p: *mut u8, v: uint8x16_t, high: bool) -> () = {
             if BITS == 4 {
                 let pairs = u16(v);
@@ -306,7 +306,7 @@ impl Bytes for Neon {
         max_s8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s8(vmaxq_s8(s8(a), s8(b)));
         min_u8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vminq_u8(a, b);
         max_u8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vmaxq_u8(a, b);
-        // (Each byte keeps one bit, according to its place, so that the bytes of a half can be added.)
+        // Each byte keeps one bit, according to its place, so that the bytes of a half can be added.
         top_bits(self, a: uint8x16_t) -> u64 = {
             let places = vreinterpretq_u8_u64(vdupq_n_u64(0x8040_2010_0804_0201));
             let bits = vandq_u8(vcltzq_s8(vreinterpretq_s8_u8(a)), places);
@@ -334,7 +334,7 @@ impl Ints for Neon {
     ops! {
         add32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vaddq_u32(u32(a), u32(b)));
         sub32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vsubq_u32(u32(a), u32(b)));
-        // (A constant count becomes an immediate of the shift.)
+        // A constant count becomes an immediate of the shift.
         <const N: u32> shl32(self, a: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vdupq_n_s32(N as i32)));
         <const N: u32> shr32(self, a: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vdupq_n_s32(-(N as i32))));
         shr32v(self, a: uint8x16_t, counts: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vnegq_s32(s32(counts))));
@@ -359,7 +359,7 @@ impl Longs for Neon {
         add64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vaddq_u64(u64(a), u64(b)));
         sub64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vsubq_u64(u64(a), u64(b)));
         <const N: u32> shr64(self, a: uint8x16_t) -> uint8x16_t = of_u64(vshlq_u64(u64(a), vdupq_n_s64(-i64::from(N))));
-        // (The instruction uses the low byte of a count only.)
+        // The instruction uses only the low byte of a count.
         shl64v(self, a: uint8x16_t, counts: uint8x16_t) -> uint8x16_t =
             of_u64(vshlq_u64(u64(a), s64(self.min_u32(counts, self.splat32(64)))));
         sign64(self, a: uint8x16_t) -> uint8x16_t = of_u64(vcltzq_s64(s64(a)));
@@ -405,7 +405,7 @@ impl Widths for Neon {
             4 => [of_u32(vzip1q_u32(u32(a), u32(b))), of_u32(vzip2q_u32(u32(a), u32(b)))],
             _ => self.zip64(a, b),
         };
-        // (A register is one piece of 16 bytes.)
+        // A register is one piece of 16 bytes.
         <const WIDTH: usize> before_zips(self, a: uint8x16_t) -> uint8x16_t = a;
         swap16(self, a: uint8x16_t) -> uint8x16_t = vrev16q_u8(a);
         swap32(self, a: uint8x16_t) -> uint8x16_t = vrev32q_u8(a);
@@ -418,7 +418,7 @@ impl Tables for Neon {
     type Line = [[uint8x16x4_t; 4]; 2];
 
     ops! {
-        // (`vqtbx` leaves the previous result if an index is past the 64 bytes of a table.)
+        // `vqtbx` leaves the previous result if an index is past the 64 bytes of a table.
         plane(self, plane: &'static Plane) -> [uint8x16x4_t; 4] = {
             let [a, b, c, d] = &plane.elements;
             [self.row_of(a), self.row_of(b), self.row_of(c), self.row_of(d)]
@@ -449,7 +449,7 @@ impl Tables for Neon {
 impl Floats for Neon {
     ops! {
         abs_f32(self, x: uint8x16_t) -> uint8x16_t = of_f32(vabsq_f32(f32(x)));
-        // (If an operand is NaN, it is the result.)
+        // If an operand is NaN, the result is NaN.
         min_or_nan_f32(self, limit: uint8x16_t, x: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(limit), f32(x)));
         add_f32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vaddq_f32(f32(a), f32(b)));
         mul_f32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vmulq_f32(f32(a), f32(b)));
@@ -470,8 +470,8 @@ impl Floats for Neon {
             [of_f64(vcvt_f64_f32(vget_low_f32(f32(a)))), of_f64(vcvt_high_f64_f32(f32(a)))];
         f64_to_f32(self, a: [uint8x16_t; 2]) -> uint8x16_t =
             of_f32(vcvt_high_f32_f64(vcvt_f32_f64(f64(a[0])), f64(a[1])));
-        // FCVTXN rounds to odd to 24 bits; for subnormals to fewer, which are still at least two more than any narrower float has there.
-        // Overflow becomes the largest number, which is odd, and underflow the smallest.
+        // FCVTXN rounds to odd to 24 bits; subnormals, to fewer, which are still at least two more than any narrower float has
+        // there. Overflow becomes the largest number, which is odd, and underflow the smallest.
         f64_to_odd_f32(self, a: [uint8x16_t; 2]) -> uint8x16_t =
             of_f32(vcvtx_high_f32_f64(vcvtx_f32_f64(f64(a[0])), f64(a[1])));
         round_f32(self, a: uint8x16_t) -> uint8x16_t = of_f32(vrndiq_f32(f32(a)));
@@ -495,7 +495,7 @@ impl Halves for Neon {
         f32_to_bf16(self, a: [uint8x16_t; 2], extras: Extras) -> uint8x16_t = if extras.bf16.is_some() {
             let (low, high) = (f32(a[0]), f32(a[1]));
             let both: uint16x8_t;
-            // The condition proves that the CPU has the instruction, which has two operands and no memory.
+            // The condition proves that the CPU has the instruction, which has two operands, none of them in memory.
             asm!(
                 ".arch_extension bf16",
                 "bfcvtn {both:v}.4h, {low:v}.4s",
@@ -539,7 +539,7 @@ impl Converts for Neon {
             { let [l, h] = self.zext32(a); [self.u64_to_f64(l), self.u64_to_f64(h)] };
         i64_to_f64(self, a: uint8x16_t) -> uint8x16_t = of_f64(vcvtq_f64_s64(s64(a)));
         u64_to_f64(self, a: uint8x16_t) -> uint8x16_t = of_f64(vcvtq_f64_u64(u64(a)));
-        // (Conversions have their rounding in the instruction; FRINTI rounds as the control register says.)
+        // Conversions have their rounding in the instruction; FRINTI rounds as the control register says.
         f32_to_i32(self, a: uint8x16_t) -> uint8x16_t = of_s32(vcvtq_s32_f32(vrndiq_f32(f32(a))));
         f32_to_u32(self, a: uint8x16_t) -> uint8x16_t = of_u32(vcvtq_u32_f32(vrndiq_f32(f32(a))));
         f64_to_i64(self, a: uint8x16_t) -> uint8x16_t = of_s64(vcvtq_s64_f64(vrndiq_f64(f64(a))));

@@ -1,8 +1,8 @@
-//! Values that are made once per process and kept, without a lock: threads that need one at the same time each make it, and one of
-//! them is kept. So a process that forks in the middle of that leaves its child nothing that is locked.
+//! Values that are made once per process and kept, without a lock: threads that need one at the same time each make it, and one
+//! of these is kept. So a process that forks meanwhile leaves nothing locked to its child.
 //!
-//! Their memory comes with the library (zeros in `.bss`), so that nothing is allocated for the first few hundred tables. When that
-//! is used up, more is allocated; and if there is none, the value is not made.
+//! Their memory comes with the library (zeros in `.bss`), so that nothing is allocated for the first few hundred tables. When
+//! that is used up, more is allocated; if there is no memory, the value is not made.
 
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
@@ -23,18 +23,18 @@ impl<T: Send + Sync + 'static> Once<T> {
     /// The value, if it has been made.
     #[inline]
     pub(crate) fn get(&self) -> Option<&'static T> {
-        // SAFETY: null, or what `get_or_make` has kept: a value that was written before the pointer to it was, and that
+        // SAFETY: the pointer is null, or what `make` has kept: a value that was written before the pointer to it was, and that
         // nobody changes or frees.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The value, made if it has not been. None if that could not be made, or there is no memory for it.
+    /// Returns the value, and makes it if it has not been made. None if it could not be made, or if there is no memory for it.
     #[inline]
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Option<T>) -> Option<&'static T> {
         self.get_or_make_in(|place| Some(place.write(make()?)))
     }
 
-    /// The same for a large value, which `make` writes to its place and returns a reference to.
+    /// As [`Once::get_or_make`], for a large value: `make` writes it to its place and returns a reference to it.
     #[inline]
     pub(crate) fn get_or_make_in(
         &self,
@@ -51,7 +51,7 @@ impl<T: Send + Sync + 'static> Once<T> {
     fn make(&self, make: impl FnOnce(&mut MaybeUninit<T>) -> Option<&mut T>) -> Option<&'static T> {
         let room = Room::take(Layout::new::<T>())?;
         let place = room.place.cast::<T>().as_ptr();
-        // SAFETY: the room has the layout of a value, and is nobody else's.
+        // SAFETY: the room has the layout of a value, and nobody else has it.
         let made = make(unsafe { &mut *place.cast() }).map(ptr::from_mut);
         if made != Some(place) {
             return None;
@@ -62,7 +62,7 @@ impl<T: Send + Sync + 'static> Once<T> {
                 self.get()
             }
             Err(first) => {
-                // SAFETY: the value was just written, and nobody has seen it. The first one is kept, as in `get`.
+                // SAFETY: the value at `place` was just written, and nobody has seen it. The first one is kept, as in `get`.
                 unsafe {
                     place.drop_in_place();
                     Some(&*first)
@@ -72,38 +72,38 @@ impl<T: Send + Sync + 'static> Once<T> {
     }
 }
 
-/// A copy of some values that is never freed. None if there is no memory for it.
+/// Makes a copy of some values that is never freed. None if there is no memory for it.
 #[cfg(isa = "vector")]
 pub(super) fn keep<T: Copy>(values: &[T]) -> Option<&'static [T]> {
     if size_of_val(values) == 0 {
         return Some(&[]);
     }
     let place = Room::take(Layout::for_value(values))?.keep().cast::<T>();
-    // SAFETY: the room has the layout of the values, and is nobody else's: it is given back to nobody.
+    // SAFETY: the room has the layout of the values, nobody else has it, and it is never given back.
     unsafe {
         place.as_ptr().copy_from_nonoverlapping(values.as_ptr(), values.len());
         Some(core::slice::from_raw_parts(place.as_ptr(), values.len()))
     }
 }
 
-/// Bytes that come with the library, which take physical memory only when they are first touched. All tables of the default options,
-/// some 300, and the plans of all pairs fit in.
+/// The number of bytes that come with the library, which take physical memory only when they are first touched. All tables of
+/// the default options, some 300, and the plans of all pairs fit in.
 const BROUGHT: usize = 2 << 20;
 
-/// The memory that comes with the library. The first bytes of it are taken.
+/// The memory that comes with the library. Of its bytes, the first `taken` are in use.
 #[repr(C, align(64))]
 struct Brought {
     bytes: UnsafeCell<[MaybeUninit<u8>; BROUGHT]>,
     taken: AtomicUsize,
 }
 
-// SAFETY: every byte is used by whoever has taken it, and by nobody else.
+// SAFETY: every byte is used only by whoever has taken it.
 unsafe impl Sync for Brought {}
 
 static BROUGHT_ROOM: Brought =
     Brought { bytes: UnsafeCell::new([MaybeUninit::uninit(); BROUGHT]), taken: AtomicUsize::new(0) };
 
-/// Memory for a value, owned by this. It is given back when this is dropped.
+/// Memory for a value, owned by this object, which gives it back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Room {
     place: NonNull<u8>,
@@ -117,17 +117,17 @@ impl Room {
         Self::brought(layout).or_else(|| Self::allocated(layout))
     }
 
-    /// None if there is no memory, or if it would have no bytes.
+    /// Allocates memory. None if there is none, or if it would have no bytes.
     pub(super) fn allocated(layout: Layout) -> Option<Self> {
         if layout.size() == 0 {
             return None;
         }
-        // SAFETY: it has bytes.
+        // SAFETY: the layout has bytes.
         let place = NonNull::new(unsafe { alloc(layout) })?;
         Some(Self { place, layout, brought: None })
     }
 
-    /// Takes some of the memory that came with the library.
+    /// Takes some of the memory that comes with the library.
     fn brought(layout: Layout) -> Option<Self> {
         if layout.align() > align_of::<Brought>() {
             return None;
@@ -147,20 +147,20 @@ impl Room {
         }
     }
 
-    /// Its bytes, which need not be initialised.
+    /// The bytes of the room, which need not be initialised.
     pub(super) fn bytes(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: so many bytes are there, which nobody else has.
+        // SAFETY: so many bytes are there, and nobody else has them.
         unsafe { core::slice::from_raw_parts_mut(self.place.as_ptr().cast(), self.layout.size()) }
     }
 
-    /// It is never given back.
+    /// Keeps the memory for ever: it is never given back.
     fn keep(self) -> NonNull<u8> {
         ManuallyDrop::new(self).place
     }
 }
 
 impl Drop for Room {
-    /// Memory that came with the library is given back only if none was taken since.
+    /// Gives the memory back. Memory that comes with the library is given back only if none was taken after it.
     fn drop(&mut self) {
         match self.brought {
             Some([begin, end]) => {
@@ -177,7 +177,7 @@ impl Drop for Room {
 mod tests {
     use super::*;
 
-    /// However many make it at the same time, all get the same one, and what they made of it.
+    /// However many threads make a value at the same time, all get the same one, as one of them made it.
     #[test]
     #[cfg_attr(target_family = "wasm", ignore = "it has no threads")]
     fn one_is_kept() {
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(ONCE.get_or_make(|| Some(8)), Some(&7));
     }
 
-    /// Behind the room that the library brought, it is allocated.
+    /// What has no room in the memory that comes with the library is allocated.
     #[test]
     fn more_than_there_is_room_for() {
         static LARGE: [Once<[u8; BROUGHT / 4]>; 6] = [const { Once::new() }; 6];

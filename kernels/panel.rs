@@ -1,46 +1,46 @@
 //! Transposes that are larger than the caches, a panel at a time.
 //!
-//! Memory is read fastest in long runs that are prefetched, and written fastest in whole lines past the caches. In a large transpose,
-//! rows are pages apart on both sides, often by a power of two, so that a cache holds few lines of a column. Hence panels: a long run
-//! from each of some rows of the source is copied to the caches without gaps, and cast on the way if that makes it narrower. Then its
-//! columns, some at a time, become rows of the destination, which are streamed past the caches.
+//! Memory is read fastest in long runs that are prefetched, and written fastest in whole lines past the caches. In a large
+//! transpose, rows are pages apart on both sides, often by a power of two, so that a cache can hold only few lines of a column.
+//! Hence panels: a long run of each of some rows of the source is copied to the caches without gaps, and cast on the way if that
+//! makes it narrower. Then its columns, some at a time, become rows of the destination, which are streamed past the caches.
 //!
-//! Tried and lost: windows of rows, so that the pages of both sides stay known (within noise); smaller panels, which fit
-//! into L1. Prefetching the next panel while one is written gained a tenth for bfloat16 to float32 and lost as often.
+//! These do not help: windows of rows, so that the pages of both sides stay in the TLB (within noise); smaller panels, which
+//! fit into L1. Prefetching the next panel while one is written gains a tenth for bfloat16 to float32, and loses as often.
 
 use super::layout::Apart;
 use super::moves::{self, Dim, Move, Moves};
 use super::plan::{Planned, RowCast};
 use crate::formats::route::Work;
 
-/// Bytes of a run of the source. Runs of half as many are read more slowly.
+/// Bytes of a run of the source. Runs of half this length are read more slowly.
 const SRC_RUN: usize = 512;
 /// Bytes of a run of the destination: a few lines for each TLB entry.
 const DST_RUN: usize = 512;
 /// Bytes of a panel.
 const PANEL: usize = 64 << 10;
-/// Bytes of columns that are transposed at once, and of those that are cast at once.
+/// Bytes of the columns that are transposed at once, and of those that are cast at once.
 const TILE: usize = 16 << 10;
-/// Bytes that are prefetched ahead.
+/// How many bytes ahead the source is prefetched.
 const AHEAD: usize = 8 << 10;
 /// A cache line, which is also the side of a block that is transposed in registers, in bytes.
 const LINE: usize = 64;
 
-/// Bytes of working memory: for a panel, for some columns of it, and for what those are cast to.
+/// Bytes of working memory: for a panel, for some columns of it, and for what these are cast to.
 pub(super) const ROOM: usize = PANEL + 2 * TILE;
 
 /// Elements along two dimensions.
 #[derive(Clone, Copy)]
 pub(super) struct Transpose {
-    /// The one along which the destination is contiguous.
+    /// The dimension along which the destination is contiguous.
     pub(super) across: Dim,
-    /// The one along which the source is contiguous.
+    /// The dimension along which the source is contiguous.
     pub(super) along: Dim,
     pub(super) sizes: [usize; 2],
 }
 
 impl Transpose {
-    /// Are the runs of both sides long enough? Those of the destination may be half of [`DST_RUN`].
+    /// Whether the runs of both sides are long enough. Those of the destination may be half of [`DST_RUN`].
     pub(super) fn has_panels(&self) -> bool {
         let [s, d] = self.sizes;
         (self.along.src, self.across.dst) == (s as isize, d as isize)
@@ -52,9 +52,8 @@ impl Transpose {
 /// Casts a transpose that [has panels](Transpose::has_panels), past the caches.
 ///
 /// # Safety
-/// Its elements are readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
-/// of elements of these sizes, whole bytes, and does not stream. From `room` on there are
-/// [`ROOM`] bytes for this, at a line.
+/// The elements are readable from `src` on, or writable from `dst` on, and no byte is on both sides. The plan is for elements of
+/// these sizes, which are whole bytes, and does not stream. From `room` on there are [`ROOM`] bytes for this function, at a line.
 #[inline(never)]
 pub(super) unsafe fn cast(
     plan: &Planned,
@@ -70,7 +69,7 @@ pub(super) unsafe fn cast(
     let casts_rows = casts && d < s && plan.is_ready();
     let width = if casts_rows { d } else { s };
     let panels = Panels { rows, moves, transpose, width, casts_rows, casts_tiles: casts && !casts_rows };
-    // (As many rows as a block of columns of them fits into a tile.)
+    // As many rows that a block of columns of them fits into a tile.
     let height = (DST_RUN / d).min(TILE / LINE).max(LINE / width);
     let length = (SRC_RUN / s).min(PANEL / (height * width));
     let (panel, tiles) = (room, [room.wrapping_add(PANEL), room.wrapping_add(PANEL + TILE)]);
@@ -84,8 +83,8 @@ pub(super) unsafe fn cast(
             let count = if to_line != 0 { to_line } else { height }.min(across.extent - i);
             let from = src.wrapping_offset(i as isize * across.src + j as isize * along.src);
             let to = dst.wrapping_offset(i as isize * across.dst + j as isize * along.dst);
-            // SAFETY: the elements of the panel are among those of the transpose. There are no more than `height` rows
-            // and `length` columns, for which the buffer has room: what is ahead of a line is less than one.
+            // SAFETY: the elements of the panel are among those of the transpose. There are no more than `height` rows and
+            // `length` columns, for which the buffer has room: what is ahead of a line is less than a line.
             unsafe {
                 panels.fill(count, columns, from, panel);
                 panels.empty(count, columns, panel, tiles, to);
@@ -97,7 +96,7 @@ pub(super) unsafe fn cast(
     panels.moves.fence();
 }
 
-/// Elements before the first whole line of a row, if they are as many in every row; else 0.
+/// The number of elements before the first whole line of a row, if it is the same in every row; else 0.
 fn ahead(first: usize, stride: isize, size: usize) -> usize {
     let bytes = first.wrapping_neg() % LINE;
     if stride.unsigned_abs().is_multiple_of(LINE) && bytes.is_multiple_of(size) { bytes / size } else { 0 }
@@ -110,13 +109,13 @@ struct Panels<'a> {
     transpose: Transpose,
     /// Bytes of an element in a panel.
     width: usize,
-    /// Are elements cast on the way into the panel? (Else on the way out, unless codes do not change.)
+    /// Whether elements are cast on the way into the panel. (If not, on the way out, unless codes do not change.)
     casts_rows: bool,
     casts_tiles: bool,
 }
 
 impl Panels<'_> {
-    /// Bytes from a row of a panel to the next: a whole number of blocks.
+    /// Bytes from one row of a panel to the next: a whole number of blocks.
     fn pitch(&self, columns: usize) -> usize {
         (columns * self.width).next_multiple_of(LINE)
     }
@@ -124,7 +123,7 @@ impl Panels<'_> {
     /// Fills a panel from rows of the source.
     ///
     /// # Safety
-    /// So many columns of so many rows are readable from `from` on, and the panel has room for them.
+    /// `columns` elements of `count` rows are readable from `from` on, and the panel has room for them.
     unsafe fn fill(&self, count: usize, columns: usize, from: *const u8, panel: *mut u8) {
         let (size, row, pitch) = (self.transpose.sizes[0], self.transpose.across.src, self.pitch(columns));
         let bytes = columns * size;
@@ -134,9 +133,9 @@ impl Panels<'_> {
             let some = step.min(count - i);
             let from = from.wrapping_offset((i as isize).wrapping_mul(row));
             let runs = moves::ByteRows { rows: some, bytes, from: row, to: pitch as isize };
-            // SAFETY: the caller's promise. What is prefetched need not be there.
+            // SAFETY: the caller's promise. What is prefetched need not exist.
             unsafe {
-                // Behind the last row of this panel is the first one of the next.
+                // After the last row of this panel comes the first row of the next.
                 self.moves.prefetch(&runs, from.wrapping_offset((step as isize).wrapping_mul(row)));
                 let panel = panel.add(i * pitch);
                 if self.casts_rows {
@@ -150,7 +149,7 @@ impl Panels<'_> {
             }
             i += some;
         }
-        // (Whole blocks are cast, including what is no element in them.)
+        // Whole blocks are cast, including what is no element in them.
         let used = columns * self.width;
         // SAFETY: the panel has room for whole blocks.
         unsafe {
@@ -167,8 +166,8 @@ impl Panels<'_> {
     /// Empties a panel: its columns become rows of the destination.
     ///
     /// # Safety
-    /// The panel has been filled with so many columns of so many rows, and as many elements are writable from `to` on. There are
-    /// two tiles, at lines.
+    /// The panel has been filled with `columns` columns of `count` rows, and as many elements are writable from `to` on. The
+    /// two tiles are at lines.
     unsafe fn empty(
         &self,
         count: usize,
@@ -191,8 +190,8 @@ impl Panels<'_> {
                 to: (height * width) as isize,
             };
             let across = Move { extent: height, from: self.pitch(columns) as isize, to: width as isize };
-            // SAFETY: the caller's promise. A block of columns fits into a tile, and one of them into the results: it has
-            // no more than `DST_RUN` bytes, or a block. The panel has whole blocks.
+            // SAFETY: the caller's promise. A block of columns fits into a tile, and a column fits into the results: it has no
+            // more than `DST_RUN` bytes, or a block. The panel has whole blocks.
             unsafe {
                 self.moves.elements(
                     &[along, across, Move::ONE, Move::ONE],

@@ -1,4 +1,4 @@
-//! The plan of a cast: which kernels run, in which steps. `plans.rs` makes plans and keeps them.
+//! The plan of a cast: which kernels run, and in which steps. `plans.rs` makes plans and keeps them.
 
 use core::ops::Deref;
 
@@ -17,16 +17,16 @@ use crate::formats::options::CastOptions;
 use crate::formats::route::{Layout, Route};
 use crate::formats::stochastic::Stochastic;
 
-/// A cast, down to the functions that run it: made once for a pair and its options, and kept.
+/// A cast, down to the functions that run it; made once for a pair and its options, and kept.
 pub(crate) struct Plan {
     pub(crate) from: DType,
     pub(crate) to: DType,
     pub(crate) isa: Present,
-    /// Without `stream_from` and `stochastic`, which each caster keeps for itself.
+    /// The options without `stream_from` and `stochastic`, which each caster keeps for itself.
     pub(crate) options: CastOptions,
     pub(crate) route: Route,
     pub(crate) kernel: PlanKernel,
-    /// Bytes read and written from which on results are streamed past the caches, unless the caster says otherwise.
+    /// The number of bytes, read and written, from which on results are streamed past the caches, unless the caster says otherwise.
     pub(super) stream_from: usize,
     /// The codecs that run one after the other, on the parts of elements (a complex element has two). Empty where bytes only move.
     #[cfg(isa = "vector")]
@@ -34,33 +34,33 @@ pub(crate) struct Plan {
     /// The only step, if it casts the elements as they are in memory.
     #[cfg(isa = "vector")]
     pub(super) ready: Option<&'static Step>,
-    /// For many elements: a codec that takes several packed elements as one.
+    /// For many elements, a codec that takes several packed elements as one.
     #[cfg(isa = "vector")]
     pub(super) tuples: Option<&'static PackedTuple>,
-    /// Does a step need the floating-point environment to be set?
+    /// Whether a step needs the floating-point environment to be set.
     #[cfg(isa = "vector")]
     pub(super) floats: bool,
-    /// Does some step gain where subnormal numbers are flushed, and is every result the same then?
+    /// Whether some step gains where subnormal numbers are flushed, and every result stays the same.
     #[cfg(isa = "vector")]
     pub(super) flushes: bool,
-    /// Up to this number of elements only the codec is run: without setting an environment, and without streaming.
+    /// The number of elements up to which only the codec is run: without setting an environment, and without streaming.
     #[cfg(isa = "vector")]
     pub(super) quick: usize,
-    /// The kernel for so few elements where there are several steps.
+    /// The kernel for no more than `quick` elements where there are several steps.
     #[cfg(isa = "vector")]
     pub(super) few: PlanKernel,
-    /// Of a stochastic route: the casts before and after the rounding, where that is done a tile at a time.
+    /// For a stochastic route, the casts before and after the rounding, if that is done a tile at a time.
     #[cfg(isa = "vector")]
     pub(super) casts: Option<[Planned; 2]>,
     /// The loop that streams the results of a kernel past the caches.
     #[cfg(isa = "vector")]
     pub(super) stream_rows: Option<StreamRows>,
-    /// The values from which on something is lost, and whether Inf and NaN are. Computed by the first checked cast.
+    /// The values from which on something is lost, and whether Inf and NaN are lost. Computed by the first checked cast.
     pub(crate) limits: Once<(Limits, [bool; 2])>,
 }
 
 impl Plan {
-    /// Sets the environment in which the steps run, if they need one. (To flush subnormal numbers does not pay for few elements.)
+    /// Sets the environment in which the steps run, if they need one. (Flushing subnormal numbers does not pay for few elements.)
     #[cfg(isa = "vector")]
     #[inline(always)]
     pub(super) fn environment(&self, are_many: bool) -> Option<Environment> {
@@ -72,7 +72,7 @@ impl Plan {
         }
     }
 
-    /// Does a single codec cast `n` elements without any preparation?
+    /// Whether a single codec casts `n` elements without any preparation.
     #[inline(always)]
     pub(crate) fn casts_at_once(&self, n: usize) -> bool {
         #[cfg(isa = "vector")]
@@ -89,7 +89,7 @@ impl Plan {
 #[derive(Clone, Copy)]
 pub(crate) struct Planned {
     pub(crate) plan: &'static Plan,
-    /// Results are streamed from so many bytes on, read and written; or this is [`ALL`](Self::ALL) or [`ROWS`](Self::ROWS).
+    /// The number of bytes, read and written, from which on results are streamed; or [`ALL`](Self::ALL) or [`ROWS`](Self::ROWS).
     stream_from: usize,
     /// The random words, for a stochastic route.
     pub(super) stochastic: Stochastic,
@@ -107,7 +107,7 @@ impl Deref for Planned {
 impl Planned {
     /// All results are streamed past the caches.
     const ALL: usize = 1;
-    /// The same, and the kernel issues no fence afterwards: its caller does, once for all rows.
+    /// All results are streamed, and the kernel issues no fence afterwards: its caller does, once for all rows.
     const ROWS: usize = 0;
 
     #[inline(always)]
@@ -117,7 +117,7 @@ impl Planned {
         Self { plan, stream_from, stochastic }
     }
 
-    /// The same plan for a buffer that begins with this element of the whole: it has random words of its own.
+    /// This plan, for a buffer that begins with this element of the whole, and thus has other random words.
     pub(crate) fn at(self, element: usize) -> Self {
         Self { stochastic: self.stochastic.at(element), ..self }
     }
@@ -127,7 +127,7 @@ impl Planned {
         self.route.is_stochastic.then_some(self.stochastic)
     }
 
-    /// Are `n` elements so few that only the codec is run?
+    /// Whether `n` elements are so few that only the codec is run.
     #[inline(always)]
     pub(crate) fn is_quick(&self, n: usize) -> bool {
         #[cfg(isa = "vector")]
@@ -139,7 +139,7 @@ impl Planned {
         }
     }
 
-    /// Runs the kernel, or what is faster for so few elements.
+    /// Runs the kernel, or what is faster if there are few elements.
     ///
     /// # Safety
     /// As for a [`PlanKernel`].
@@ -155,8 +155,10 @@ impl Planned {
         }
     }
 
+    /// Runs the codec on few elements.
+    ///
     /// # Safety
-    /// As for a [`PlanKernel`]. [They are](Self::is_quick).
+    /// As for a [`PlanKernel`]; and there are so few elements that [`Planned::is_quick`] says so.
     #[inline(always)]
     pub(crate) unsafe fn run_quick(&self, src: *const u8, dst: *mut u8, n: usize) {
         // SAFETY: the caller's promise; `vector::plan` chose the kernels for this route.
@@ -171,7 +173,7 @@ impl Planned {
         let _ = (src, dst, n);
     }
 
-    /// Is there nothing to prepare for a row, so that short ones cost little?
+    /// Whether nothing has to be prepared for a row, so that short rows cost little.
     pub(super) fn is_ready(&self) -> bool {
         #[cfg(isa = "vector")]
         return self.ready.is_some();
@@ -179,43 +181,43 @@ impl Planned {
         false
     }
 
-    /// Are `n` elements, of `bits` on both sides together, so many that results are streamed?
+    /// Whether `n` elements, of `bits` bits on both sides together, are so many that results are streamed.
     pub(super) fn streams(&self, n: usize, bits: usize) -> bool {
-        // (8 elements have as many bytes as one has bits. A view that repeats elements may have more of them than there is memory.)
+        // 8 elements have as many bytes as one has bits. A view that repeats elements may have more of them than there is memory.
         (n / 8).saturating_mul(bits) >= self.stream_from
     }
 
-    /// Are all results streamed?
+    /// Whether all results are streamed.
     pub(super) fn streams_all(&self) -> bool {
         self.stream_from <= Self::ALL
     }
 
-    /// What the caller's options said about that, if anything.
+    /// The number of bytes from which on the caller's options want results to be streamed, if they say anything about that.
     pub(crate) fn stream_option(&self) -> Option<usize> {
         (self.stream_from != self.plan.stream_from).then_some(self.stream_from)
     }
 
-    /// Does the kernel issue a fence after it has streamed?
+    /// Whether the kernel issues a fence after it has streamed.
     #[cfg(isa = "vector")]
     pub(super) fn fences(&self) -> bool {
         self.stream_from != Self::ROWS
     }
 
-    /// The plan for parts of a cast of `n` elements: they are streamed if all would be.
+    /// This plan, for parts of a cast of `n` elements: they are streamed if the whole would be.
     pub(crate) fn part_of(self, n: usize) -> Self {
-        // (8 elements have as many bytes as one has bits.)
+        // 8 elements have as many bytes as one has bits.
         let bits = |layout: &Layout| layout.size(8);
         let streams = self.streams(n, bits(&self.route.src) + bits(&self.route.dst));
         Self { stream_from: if streams { Self::ALL } else { self.stream_from }, ..self }
     }
 
-    /// The same for rows, whose caller issues the fence.
+    /// As [`Planned::part_of`], for rows whose caller issues the fence.
     pub(super) fn of_rows(self, n: usize) -> Self {
         let part = self.part_of(n);
         Self { stream_from: if part.streams_all() { Self::ROWS } else { part.stream_from }, ..part }
     }
 
-    /// The plan for a tile, which stays in the caches.
+    /// This plan, for a tile, which stays in the caches.
     pub(super) fn of_tile(self) -> Self {
         Self { stream_from: usize::MAX, ..self }
     }
@@ -224,12 +226,11 @@ impl Planned {
 /// A cast of `n` elements from `src` to `dst`.
 ///
 /// # Safety
-/// The `n` elements of `route.src` are readable from `src` on, those of `route.dst` writable from `dst` on,
-/// and no byte is in both. Any alignment will do. After the call every byte of the destination is
-/// initialised and every element valid.
+/// The `n` elements of `route.src` are readable from `src` on, those of `route.dst` are writable from `dst` on, and no byte is
+/// in both. Any alignment will do. After the call, every byte of the destination is initialised and every element is valid.
 pub(crate) type PlanKernel = unsafe fn(plan: &Planned, src: *const u8, dst: *mut u8, n: usize);
 
-/// A cast of many rows: what a cast prepares is prepared once for all of them.
+/// A cast of many rows, for all of which what it needs is prepared once.
 pub(super) struct RowCast<'a> {
     plan: &'a Planned,
     /// The loop that streams results, if they are streamed.
@@ -240,7 +241,7 @@ pub(super) struct RowCast<'a> {
 }
 
 impl<'a> RowCast<'a> {
-    /// `plan` is that of a tile or of rows. The floating-point environment is set until this is dropped.
+    /// `plan` is that of a tile or of rows. The floating-point environment stays set until this is dropped.
     pub(super) fn new(plan: &'a Planned) -> Self {
         Self {
             plan,
@@ -251,10 +252,10 @@ impl<'a> RowCast<'a> {
         }
     }
 
-    /// Casts rows of `n` elements, the first of which begin at `src` and `dst`.
+    /// Casts rows of `n` elements; the first row begins at `src` and `dst`.
     ///
     /// # Safety
-    /// As for a [`PlanKernel`].
+    /// As for a [`PlanKernel`], for each of the rows.
     #[inline(always)]
     pub(super) unsafe fn cast(&self, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
         // SAFETY: the caller's promise; `vector::plan` chose the kernels for this route.
@@ -287,10 +288,10 @@ pub(super) type StreamRows =
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) job: Job,
-    /// It needs the floating-point environment to be set, or may raise flags there.
+    /// Whether it needs the floating-point environment to be set, or may raise flags there.
     pub(super) floats: bool,
     pub(super) subnormals: Subnormals,
-    /// Bits of an element that it writes, or of a part of a complex one.
+    /// Bits of an element that it writes, or of a part if that is complex.
     pub(super) bits: usize,
 }
 
@@ -313,7 +314,8 @@ pub(super) struct Steps {
 
 #[cfg(isa = "vector")]
 impl Steps {
-    /// What complex or swapped float16 to packed integers that wrap takes. (A pair that needs more panics when its plan is made.)
+    /// The number of steps from complex or swapped float16 to packed integers that wrap. (A pair that needs more panics when
+    /// its plan is made.)
     const MOST: usize = 9;
 
     pub(super) const NONE: Self = Self { steps: [Step::NONE; Self::MOST], len: 0 };
@@ -330,7 +332,7 @@ impl Steps {
 
 #[cfg(isa = "vector")]
 impl Step {
-    /// Fills unused places.
+    /// Fills unused places of the list.
     const NONE: Self = Self { job: Job::NONE, floats: false, subnormals: Subnormals::None, bits: 8 };
 }
 
@@ -341,6 +343,6 @@ pub(super) enum Subnormals {
     /// It does not compute with floats.
     None,
     Kept,
-    /// The results are the same when they are flushed, and then subnormal numbers take no longer than others.
+    /// The results are the same when subnormal numbers are flushed, and then these take no longer than other numbers.
     Flushed,
 }

@@ -1,15 +1,14 @@
 //! The reference: what every element of every pair becomes, one at a time, in integer arithmetic.
 //!
-//! A cast is [`decode`] (code → exact [`Value`]) and then [`encode`] (value → code), which rounds once.
-//! Both are `const fn`, so that tables can be computed from them at compile time, and use no
-//! floating-point operation, so that no rounding mode, FTZ or DAZ of the caller reaches them.
+//! A cast is [`decode`] (code → exact [`Value`]) and then [`encode`] (value → code), which rounds once. Both are `const fn`, so
+//! that tables can be computed from them at compile time. They use no floating-point operation, so that no rounding mode, FTZ
+//! or DAZ of the caller reaches them.
 //!
 //! # Special values
 //!
-//! Codes of the narrow formats on the left, the f32 of the same value on the right. *Tie* is the
-//! smallest value that does not round to the max under nearest-even (from there on: overflow), or the tie
-//! that still rounds to it. Sources: IEEE 754-2019; OCP 8-bit Floating Point (e4m3fn, e5m2); OCP
-//! Microscaling (e2m1, e2m3, e3m2, e8m0); arXiv 2206.02915 (fnuz); ml_dtypes (e3m4, e4m3, e4m3b11fnuz).
+//! The table shows codes of the narrow formats on the left, and the f32 of the same value on the right. *Overflow from* is the smallest value
+//! that does not round to the max under nearest-even; or, after "above", the tie that still rounds to it. Sources: IEEE 754-2019; OCP 8-bit
+//! Floating Point (e4m3fn, e5m2); OCP Microscaling (e2m1, e2m3, e3m2, e8m0); arXiv 2206.02915 (fnuz); ml_dtypes (e3m4, e4m3, e4m3b11fnuz).
 //!
 //! | format | +0, −0 | min subnormal | min normal | max | overflow from | Inf | NaN out | NaN in |
 //! |---|---|---|---|---|---|---|---|---|
@@ -28,8 +27,8 @@
 //! | float16 | 0000, 8000 | 0001 = 33800000 | 0400 = 38800000 | 7BFF = 477FE000 | 65520 (477FF000) | 7C00 | 7E00 + payload | 7C01–7FFF |
 //! | bfloat16 | 0000, 8000 | 0001 = 00010000 | 0080 = 00800000 | 7F7F = 7F7F0000 | 7F7F8000 | 7F80 | 7FC0 + payload | 7F81–7FFF |
 //!
-//! Where two results stand after an arrow, the first is with saturation, the second without; of three,
-//! they are the choices of [`NanToFinite`]. Inf and NaN take the sign of the source where there is a sign.
+//! Where two results stand after an arrow, the first is with saturation, the second without. Three results are the choices of
+//! [`NanToFinite`]. Inf and NaN take the sign of the source if the format has a sign.
 
 use crate::formats::dtype::{DTYPES, DType, FloatFormat, IntFormat, Kind};
 use crate::formats::list::dtypes;
@@ -37,15 +36,15 @@ use crate::formats::loss::Loss;
 use crate::formats::options::{E8m0Rounding, NanToFinite, Overflow, Policy, Rounding};
 use crate::formats::route::{Parts, Route, Work};
 
-/// The exact value of an element (of a part of it, if it is complex).
+/// The exact value of an element, or of a part of it if it is complex.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
     pub(crate) class: Class,
     pub(crate) negative: bool,
-    /// Finite: floor(log2 |x|).
+    /// For finite numbers, floor(log2 |x|).
     pub(crate) exponent: i32,
-    /// Finite: |x| / 2^exponent as a fixed-point number with 63 fraction bits, so the top bit is set.
-    /// NaN: the payload, from the top bit down.
+    /// For finite numbers, |x| / 2^exponent as a fixed-point number with 63 fraction bits, so the top bit is set. For NaN, the
+    /// payload, from the top bit down.
     pub(crate) significand: u64,
 }
 
@@ -53,7 +52,7 @@ pub(crate) struct Value {
 pub(crate) enum Class {
     /// ±0.
     Zero,
-    /// Neither zero nor Inf nor NaN.
+    /// Neither zero, Inf, nor NaN.
     Finite,
     Inf,
     NaN,
@@ -93,8 +92,8 @@ impl Value {
         Self::special(Class::NaN, negative, 0)
     }
 
-    /// A number between ±magnitude * 2^scale and the next multiple of 2^scale, for a target that has no value
-    /// and no midpoint there. The magnitude is not zero, and below 2^63.
+    /// A number between ±magnitude * 2^scale and the next multiple of 2^scale away from zero, for a target that has no value
+    /// and no midpoint there. The magnitude is not zero, and is below 2^63.
     #[cfg(feature = "text")]
     pub(crate) const fn truncated(negative: bool, magnitude: u64, scale: i32) -> Self {
         let exact = Self::exact(negative, magnitude, scale);
@@ -105,14 +104,13 @@ impl Value {
         !self.negative && self.exponent == 0 && self.significand == 1 << 63
     }
 
-    /// Is it below zero?
+    /// Whether the value is below zero.
     pub(crate) const fn is_negative(self) -> bool {
         self.negative && !matches!(self.class, Class::Zero)
     }
 
-    /// |x| cut to a multiple of 2^ulp, in units of it, and what was cut off as a fraction of 2^64.
-    /// A fraction too small for 64 bits is rounded up to the smallest, which decides every rounding
-    /// the same. The value must be below 2^(ulp + 64).
+    /// Returns |x| truncated to a multiple of 2^ulp, in units of 2^ulp, and what was cut off, in units of 2^-64 of that. A fraction too small
+    /// for 64 bits is rounded up to the smallest one, which decides every rounding in the same way. The value must be below 2^(ulp + 64).
     #[inline(always)]
     const fn split(self, ulp: i32) -> (u64, u64) {
         let cut = ulp - self.exponent + 63;
@@ -125,8 +123,8 @@ impl Value {
     }
 }
 
-/// A rounding mode as numbers: a magnitude of `whole` units and `fraction` / 2^64 of one rounds up if the
-/// fraction is above a limit, which depends on the sign and on whether `whole` is odd.
+/// A rounding mode as numbers: a magnitude of `whole` units and `fraction` / 2^64 of a unit rounds up if the fraction is above
+/// a limit, which depends on the sign and on whether `whole` is odd.
 #[derive(Clone, Copy)]
 struct Thresholds {
     positive: u64,
@@ -159,20 +157,20 @@ impl Thresholds {
         fraction > self.limit(negative) - (whole & self.even)
     }
 
-    /// Does no fraction of this sign round up?
+    /// Whether no fraction of this sign rounds up.
     #[inline(always)]
     const fn truncates(self, negative: bool) -> bool {
         self.limit(negative) == u64::MAX
     }
 }
 
-/// Does a magnitude of `whole` units and `fraction` / 2^64 of one round up to the next unit?
+/// Whether a magnitude of `whole` units and `fraction` / 2^64 of a unit rounds up to the next unit.
 #[cfg(feature = "text")]
 pub(crate) const fn rounds_up(rounding: Rounding, negative: bool, whole: u64, fraction: u64) -> bool {
     Thresholds::of(rounding).rounds_up(negative, whole, fraction)
 }
 
-/// The value of a code. Complex dtypes have no code of their own: their parts do.
+/// Returns the value of a code. Complex dtypes have no code of their own, but their parts do.
 #[inline(always)]
 pub(crate) const fn decode(dtype: DType, code: u64) -> Value {
     match dtype.kind() {
@@ -182,7 +180,7 @@ pub(crate) const fn decode(dtype: DType, code: u64) -> Value {
     }
 }
 
-/// The code of the nearest that `dtype` has to a value, by the rules of `policy`.
+/// Returns the code of what `dtype` has nearest to a value, by the rules of `policy`.
 #[inline(always)]
 pub(crate) const fn encode(dtype: DType, value: Value, policy: &Policy) -> u64 {
     match dtype.kind() {
@@ -201,13 +199,13 @@ const fn decode_int(format: IntFormat, code: u64) -> Value {
     Value::exact(negative, magnitude, 0)
 }
 
-/// NaN gives 0 and ±Inf the limits, or 0 when wrapping. Everything else is rounded to an integer first,
-/// and only then saturated to the range or cut to the low bits.
+/// NaN becomes 0. ±Inf become the limits, or 0 when wrapping. Everything else is first rounded to an integer, and then
+/// saturated to the range or truncated to the low bits.
 #[inline(always)]
 const fn encode_int(format: IntFormat, value: Value, policy: &Policy) -> u64 {
     let mask = u64::MAX >> (64 - format.bits);
     let wraps = matches!(policy.overflow, Overflow::Wrap);
-    // Magnitude of the result, cut to 64 bits when wrapping.
+    // The magnitude of the result, truncated to 64 bits when wrapping.
     let magnitude = match value.class {
         Class::Zero | Class::NaN => return 0,
         Class::Inf => {
@@ -239,8 +237,8 @@ const fn encode_int(format: IntFormat, value: Value, policy: &Policy) -> u64 {
     }
 }
 
-/// See the table of special values above. NaN keeps its sign, and in formats of more than 8 bits its
-/// payload; the one NaN of the fnuz formats is negative, that of e8m0 positive.
+/// Decodes as the table of special values above says. NaN keeps its sign, and in formats of more than 8 bits its payload; the
+/// one NaN of the fnuz formats is negative, that of e8m0 is positive.
 #[inline(always)]
 pub(crate) const fn decode_float(format: FloatFormat, code: u64) -> Value {
     let negative = code & format.sign_bit() != 0;
@@ -264,7 +262,7 @@ pub(crate) const fn decode_float(format: FloatFormat, code: u64) -> Value {
     if exponent == 0 {
         return Value::exact(negative, mantissa, ulp);
     }
-    // As `Value::exact` of the mantissa with its hidden bit, which says where the top bit is.
+    // As `Value::exact` of the mantissa with its hidden bit, whose place is known here.
     Value {
         class: Class::Finite,
         negative,
@@ -273,11 +271,10 @@ pub(crate) const fn decode_float(format: FloatFormat, code: u64) -> Value {
     }
 }
 
-/// Rounds once, to the format continued past its top; what lies above the max then is overflow.
+/// Rounds once, to the format as if it continued past its max; what is above the max then is overflow.
 ///
-/// A code without its sign counts the values from zero up, so the rounded magnitude in units of the
-/// binade's ulp, plus `2^mantissa_bits` for each binade below, *is* the code: a carry out of the mantissa
-/// runs into the exponent, and subnormals need no case of their own.
+/// A code without its sign counts the values from zero up, so the rounded magnitude in units of the binade's ulp, plus `2^mantissa_bits`
+/// for each binade below, *is* the code: a carry out of the mantissa goes into the exponent, and subnormals need no case of their own.
 #[inline(always)]
 pub(crate) const fn encode_float(format: FloatFormat, value: Value, policy: &Policy) -> u64 {
     if !format.has_zero() {
@@ -311,7 +308,7 @@ pub(crate) const fn encode_float(format: FloatFormat, value: Value, policy: &Pol
     with_sign(format, sign, magnitude)
 }
 
-/// A code from its sign and its magnitude, by what a format has of them.
+/// Makes a code of a sign and a magnitude, as far as a format has these.
 #[inline(always)]
 const fn with_sign(format: FloatFormat, sign: u64, magnitude: u64) -> u64 {
     if format.has_neg_zero || !format.has_sign {
@@ -325,9 +322,9 @@ const fn with_sign(format: FloatFormat, sign: u64, magnitude: u64) -> u64 {
     }
 }
 
-/// Do a word and what a value has below a unit of `2^ulp`, in units of 2^-32 of that, make another one?
+/// Whether a word, plus what a value has below a unit of `2^ulp`, in units of 2^-32 of that unit, carries into another unit.
 const fn carries(value: Value, ulp: i32, word: u32) -> bool {
-    // Below a unit of 2^-64, `split` keeps one bit alone.
+    // Below 2^-64 of a unit, `split` keeps only one bit.
     let cut = ulp - value.exponent + 63;
     let top = match cut {
         ..=64 => value.split(ulp).1 >> 32,
@@ -337,13 +334,13 @@ const fn carries(value: Value, ulp: i32, word: u32) -> bool {
     top + word as u64 >= 1 << 32
 }
 
-/// The code of what is below zero, in a format without a sign: 0, or NaN.
+/// The code of what is below zero in a format without a sign: 0, or NaN.
 const fn below_zero(format: FloatFormat, saturate: bool) -> u64 {
     if saturate { 0 } else { format.max_code() + 1 }
 }
 
-/// As [`encode`] to a float with a zero, but of a value between two codes the upper one by chance: if the fraction of the
-/// way to it, in units of 2^-32, and a random word are 2^32 or more together.
+/// As [`encode`] to a float that has a zero, but a value between two codes may become the upper one by chance: if the fraction
+/// of the way to it, in units of 2^-32, and a random word are 2^32 or more together.
 pub(crate) const fn encode_stochastic(dtype: DType, value: Value, policy: &Policy, word: u32) -> u64 {
     let Kind::Float(format) = dtype.kind() else { return encode(dtype, value, policy) };
     if !matches!(value.class, Class::Finite) || (!format.has_sign && value.negative) {
@@ -358,8 +355,7 @@ pub(crate) const fn encode_stochastic(dtype: DType, value: Value, policy: &Polic
     with_sign(format, if value.negative { format.sign_bit() } else { 0 }, magnitude)
 }
 
-/// The code, without sign, of what is too large: the max, or the next one, which is Inf where there is
-/// an Inf and NaN where there is not.
+/// The code, without sign, of what is too large: the max, or the code after it, which is Inf if the format has one, and NaN if not.
 pub(crate) const fn overflow(format: FloatFormat, saturate: bool) -> u64 {
     let clamps = !format.has_nan || (saturate && format.bits() <= 8);
     format.max_code() + !clamps as u64
@@ -423,9 +419,8 @@ const fn encode_e8m0(format: FloatFormat, value: Value, policy: &Policy) -> u64 
     }
 }
 
-/// What a conversion to `dtype` loses of a value, by the definitions of the contract's section on checked
-/// casts: decided before saturation and wrapping, which only say what stands in for a value that is lost.
-/// A word decides where chance rounds.
+/// What a conversion to `dtype` loses of a value, by the definitions in the contract's section on checked casts. This is decided
+/// before saturation and wrapping, which only say what stands in for a lost value. For stochastic rounding, `word` decides.
 pub(crate) const fn loss(dtype: DType, value: Value, policy: &Policy, word: Option<u32>) -> Option<Loss> {
     let beyond = if value.negative { Loss::Below } else { Loss::Above };
     match (dtype.kind(), value.class) {
@@ -486,7 +481,7 @@ const fn inexact(is: bool) -> Option<Loss> {
     if is { Some(Loss::Inexact) } else { None }
 }
 
-/// One element: the codes of its parts to the codes of the result's.
+/// Casts one element: from the codes of its parts to the codes of the parts of the result.
 #[inline(always)]
 pub(crate) const fn convert(route: &Route, [re, im]: [u64; 2]) -> [u64; 2] {
     let re = part(route, re);
@@ -497,7 +492,7 @@ pub(crate) const fn convert(route: &Route, [re, im]: [u64; 2]) -> [u64; 2] {
     }
 }
 
-/// The same of a stochastic route, whose target is real, with the word of the element.
+/// As [`convert`], for a stochastic route, whose target is real, with the random word of the element.
 pub(crate) const fn convert_stochastic(route: &Route, [re, _]: [u64; 2], word: u32) -> [u64; 2] {
     [encode_stochastic(route.to, decode(route.from, re), &route.policy, word), 0]
 }
@@ -529,9 +524,9 @@ fn encode_all<const CODE: u8>(values: &[Value], codes: &mut [u64], policy: &Poli
 
 macro_rules! tables {
     ($($variant:ident = $code:literal, $name:literal, $element:ty, $kind:expr;)*) => {
-        /// By dtype. A complex entry decodes a part.
+        /// The decoders by dtype. That of a complex dtype decodes a part.
         pub(crate) static DECODE: [Decode; DTYPES] = [$(decode_all::<$code>),*];
-        /// By dtype. A complex entry encodes a part.
+        /// The encoders by dtype. That of a complex dtype encodes a part.
         pub(crate) static ENCODE: [Encode; DTYPES] = [$(encode_all::<$code>),*];
     };
 }
@@ -560,7 +555,7 @@ mod tests {
         assert_eq!((TABLE[0x3C], TABLE[0x7B], TABLE[0x7E], TABLE[0x80]), (0x38, 0x7E, 0x7F, 0x80));
     }
 
-    /// The table of special values in the module's docs, checked against the functions.
+    /// Checks the table of special values in the module's docs against the functions.
     #[test]
     fn documented_special_values_hold() {
         let doc = include_str!("scalar.rs");
@@ -586,7 +581,7 @@ mod tests {
             assert_eq!(max, format.max_code(), "{name}");
             let open = Policy { saturate: false, ..Policy::DEFAULT };
             let past_max = format.max_code() + u64::from(format.has_nan);
-            // A threshold in brackets is an f32; just below it still rounds to the max.
+            // A threshold in brackets is an f32. The number just below it still rounds to the max.
             if let Some((_, threshold)) = cells[5].split_once('(') {
                 let above = u64::from(cells[5].starts_with("above"));
                 let threshold = hex(threshold.trim_end_matches(')')) + above;

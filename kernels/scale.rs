@@ -1,5 +1,5 @@
 //! The parameters of the kernels of scaled casts: what elements are multiplied with or divided by. `scaled.rs` fills them in,
-//! `codec/scaled/` reads them.
+//! and `codec/scaled/` reads them.
 
 use core::ptr;
 
@@ -7,48 +7,47 @@ use super::codec::job::Job;
 use super::layout::Apart;
 use super::memory::Plain;
 
-/// The fewest elements that may share a scale.
+/// The smallest number of elements that may share a scale.
 pub(crate) const LEAST_GROUP: usize = 16;
 
 /// What elements are multiplied with or divided by. An array has one number for each group of elements, or for each element.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "these look nothing up"))]
 pub(super) struct Scale {
-    /// The scale, without the factor of the tensor.
+    /// The scales, without the factor of the tensor.
     pub(super) scales: *const f32,
-    /// To divide: the inverses, nearly exact, of scale and factor together.
+    /// For division: the inverses, nearly exact, of scale and factor together.
     pub(super) inverses: *const f32,
-    /// Dequantisation adds the negative zero points before it multiplies; quantisation adds the zero points at the end. Null if there
-    /// are none.
+    /// The zero points: dequantisation adds their negatives before it multiplies, quantisation adds them at the end. Null if there are none.
     pub(super) zeros: *const f32,
-    /// The factor of the tensor. Dequantisation multiplies products with it.
+    /// The factor of the tensor. Dequantisation multiplies the products with it.
     pub(super) tensor: Factor,
-    /// To look up: a table for each group, or one for all.
+    /// For look-ups: a table for each group, or one for all.
     pub(super) tables: *const Table128,
-    /// 2^this elements have the same table.
+    /// 2^this is the number of elements that have the same table.
     pub(super) tables_shift: u32,
-    /// To look up by codes of scales: where the table of each 16 elements is.
+    /// For look-ups by the codes of scales: where the table of each 16 elements is.
     pub(super) places: *const Place,
-    /// For each group: what is added to the words that are looked up, twice in a u32. To divide exponents and mantissas apart: from which
-    /// exponent on elements are looked up, in all bytes of the u32, or in the high ones of its words where the target has no NaN.
+    /// For each group, what is added to the words that are looked up, twice in a u32. When exponents and mantissas are divided apart: the
+    /// exponent from which on elements are looked up, in all bytes of the u32, or in the high bytes of its words if the target has no NaN.
     pub(super) deltas: *const u32,
-    /// To look up in tables of 16 words: a table for each group, or for each code of a scale.
+    /// For look-ups in tables of 16 words: a table for each group, or for each code of a scale.
     pub(super) sixteens: *const Table16,
-    /// A group has 2^this elements, [`LEAST_GROUP`] at least; or [`Scale::EACH`], or [`Scale::ALL`].
+    /// 2^this is the number of elements of a group, at least [`LEAST_GROUP`]; or this is [`Scale::EACH`] or [`Scale::ALL`].
     pub(super) shift: u32,
-    /// To multiply: elements are multiplied with their scale and nothing else happens, rounded to nearest.
+    /// For multiplication: elements are only multiplied with their scales, rounded to nearest, and nothing else happens.
     pub(super) is_alone: bool,
-    /// The number of the first element of a block.
+    /// The index of the first element of a block.
     pub(super) at: usize,
     pub(super) how: How,
     pub(super) others: Others,
-    /// The rows, all of which have the same scales.
+    /// The rows. All of them have the same scales.
     pub(super) apart: Apart,
-    /// How many bytes ahead to prefetch. 0 for no prefetching.
+    /// How many bytes ahead the source is prefetched; 0 if it is not.
     pub(super) next: isize,
 }
 
-/// The factor of a tensor, which all scales are multiplied with or divided by. Positive.
+/// The factor of a tensor, with which all scales are multiplied, or by which they are divided. Positive.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Factor {
     pub(crate) by: f32,
@@ -66,7 +65,7 @@ impl Factor {
         Self { by, divides: true }
     }
 
-    /// A scale multiplied with it or divided by it, rounded.
+    /// A scale multiplied with the factor or divided by it, rounded.
     #[inline(always)]
     pub(super) fn of(self, scale: f32) -> f32 {
         if self.divides { scale / self.by } else { scale * self.by }
@@ -82,8 +81,8 @@ impl Table128 {
     pub(crate) const ZEROS: Self = Self([[0; 128]; 2]);
 }
 
-/// 16 words of 16 bits: all low bytes, then all high bytes; those of [`By::Code`] in the order of the instruction set, or what
-/// `ByThresholds` in `codec/scaled/thresholds.rs` reads.
+/// 16 words of 16 bits: all low bytes, then all high bytes. Those of [`By::Code`] are in the order of the instruction set, or
+/// are what `ByThresholds` in `codec/scaled/thresholds.rs` reads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(crate) struct Table16(pub(super) [[u8; 16]; 2]);
@@ -91,7 +90,7 @@ pub(crate) struct Table16(pub(super) [[u8; 16]; 2]);
 impl Plain for Table16 {}
 
 impl Table16 {
-    /// A table of these rows.
+    /// Makes a table of these rows.
     pub(crate) const fn new(rows: [[u8; 16]; 2]) -> Self {
         Self(rows)
     }
@@ -99,7 +98,7 @@ impl Table16 {
     pub(crate) const ZEROS: Self = Self([[0; 16]; 2]);
 }
 
-/// Where the table of a code is, among those of all 256 codes.
+/// The place of the table of a code, among the tables of all 256 codes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place(u16);
 
@@ -109,7 +108,7 @@ impl Place {
         Self(size_of::<Table16>() as u16 * code as u16)
     }
 
-    /// The table.
+    /// The table at this place.
     #[inline(always)]
     pub(super) fn among(self, tables: *const Table16) -> *const [[u8; 16]; 2] {
         tables.cast::<u8>().wrapping_add(self.0.into()).cast()
@@ -121,7 +120,7 @@ impl Place {
 pub(crate) enum By {
     /// Each scale has a table of 128 words.
     Scale,
-    /// One table of bfloat16 for all scales; the exponent of the scale is added to that of the word.
+    /// All scales have one table of bfloat16; the exponent of the scale is added to that of the word.
     Exponent,
     /// Each code that a scale may have, of 8 bits, has a table of 16 words, for all codes of 4 bits.
     Code,
@@ -132,22 +131,22 @@ pub(crate) enum By {
 /// How elements are multiplied with a scale, or divided by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum How {
-    /// The product is rounded to float32, to nearest even. To divide, it is the product with the inverse.
+    /// The product is rounded to float32, to nearest even. In division, it is the product with the inverse.
     Near,
     /// The product or quotient is rounded to odd, so that the encoder's rounding counts as the only one.
     Odd,
-    /// To divide: the quotient is rounded to float32, to nearest even.
+    /// In division, the quotient is rounded to float32, to nearest even.
     Over,
 }
 
-/// What other packages do besides, as their profiles repeat it.
+/// What other packages do in addition, and their profiles repeat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Others {
-    /// A quotient is rounded to the dtype of the data.
+    /// Whether a quotient is rounded to the dtype of the data.
     pub(crate) keeps: bool,
-    /// The zero point is added to the quotient before that is rounded to an integer.
+    /// Whether the zero point is added to the quotient before the rounding to an integer.
     pub(crate) adds_first: bool,
-    /// -0 is read as 0.
+    /// Whether -0 is read as 0.
     pub(crate) loses_sign: bool,
 }
 
@@ -180,8 +179,8 @@ impl Scale {
     };
 }
 
-/// Casts rows of `n` elements. Arrays reach to the end of the last block of the kernel, even if `n` does not.
+/// Casts rows of `n` elements. The arrays reach to the end of the kernel's last block, even if `n` does not.
 ///
 /// # Safety
-/// As for [`RunRows`](super::codec::job::RunRows). The arrays have a number for every element of all blocks.
+/// As for [`RunRows`](super::codec::job::RunRows); and the arrays have a number for every element of all blocks.
 pub(super) type RunScaled = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale);

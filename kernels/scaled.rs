@@ -1,5 +1,5 @@
-//! How safe code runs the kernels of scaled casts, in the floating-point environment that those expect; and the comparison of
-//! elements with what they became.
+//! How safe code runs the kernels of scaled casts, in the floating-point environment that they expect; and how elements are
+//! compared with what they became.
 
 use super::backend::on;
 use super::codec::job::{Job, Table};
@@ -20,7 +20,8 @@ use crate::formats::route::{Route, route};
 pub(crate) use super::codec::scaled::UNDIVIDED;
 pub(crate) use super::scale::{By, Factor, How, LEAST_GROUP, Others, Place, Table16, Table128};
 
-/// Arrays of scales, and of what belongs to them, must reach to a multiple of this many elements: whole blocks on every instruction set.
+/// Arrays of scales, and of what belongs to scales, must reach to a multiple of this number of elements: whole blocks on every
+/// instruction set.
 pub(crate) const BLOCK: usize = 64;
 
 /// How many elements share a scale.
@@ -44,7 +45,7 @@ impl Per {
         }
     }
 
-    /// Can elements be looked up this way?
+    /// Whether elements can be looked up this way.
     pub(crate) fn is_by(self, by: By) -> bool {
         match (by, self) {
             (_, Self::Element) => false,
@@ -67,7 +68,7 @@ impl Per {
     }
 }
 
-/// The arrays of a [`Scale`] as slices. What is not used is empty.
+/// The arrays of a [`Scale`] as slices. Arrays that are not used are empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScaleArrays<'a> {
     pub(crate) per: Per,
@@ -78,18 +79,18 @@ pub(crate) struct ScaleArrays<'a> {
     pub(crate) scales: &'a [f32],
     pub(crate) inverses: &'a [f32],
     pub(crate) zeros: &'a [f32],
-    /// To look up, in place of all these: a table for each group; or one for all, and `deltas` for each group.
+    /// For look-ups, in place of the arrays above: a table for each group; or one for all, and `deltas` for each group.
     pub(crate) tables: &'a [Table128],
     pub(crate) deltas: &'a [u32],
-    /// To look up in tables of 16 words: one for each group; or one for each of 256 codes, and their `places` for each 16 elements.
+    /// For look-ups in tables of 16 words: one for each group; or one for each of 256 codes, and `places` for each 16 elements.
     pub(crate) sixteens: &'a [Table16],
     pub(crate) places: &'a [Place],
-    /// How many bytes of the source ahead to prefetch. 0 for no prefetching.
+    /// How many bytes ahead the source is prefetched; 0 if it is not.
     pub(crate) next: isize,
 }
 
 impl ScaleArrays<'_> {
-    /// None.
+    /// No arrays.
     pub(crate) const NONE: Self = Self {
         per: Per::All,
         how: How::Near,
@@ -106,7 +107,7 @@ impl ScaleArrays<'_> {
     };
 }
 
-/// Rows that have the same scales: how many, and how many bytes from one to the next on either side.
+/// Rows that have the same scales: how many there are, and how many bytes apart on either side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows {
     pub(crate) count: usize,
@@ -122,19 +123,19 @@ pub(crate) struct ScaledKernel {
     job: Job,
     /// Bits of an element in memory on both sides.
     bits: [usize; 2],
-    /// How it looks elements up, if it does.
+    /// How the kernel looks elements up, if it does.
     by: Option<By>,
-    /// It divides (and needs inverses, unless it is told [`How::Over`]).
+    /// Whether the kernel divides. It then needs inverses, unless it is told [`How::Over`].
     divides: bool,
-    /// It looks up the products of all codes with the scale of a group, so it takes no scale for each element.
+    /// Whether the kernel looks up the products of all codes with the scale of a group; it then takes no scale for each element.
     is_by_products: bool,
-    /// It divides bfloat16s, exponents and mantissas apart: a table has the quotients of all mantissas, and `deltas` have an exponent for
-    /// each scale. One table is for all scales if those are powers of two.
+    /// Whether the kernel divides bfloat16s, exponents and mantissas apart: a table has the quotients of all mantissas, and
+    /// `deltas` have an exponent for each scale. All scales share one table if they are powers of two.
     is_by_mantissas: bool,
 }
 
 impl ScaledKernel {
-    /// A kernel that multiplies, unless more is said of it.
+    /// Makes a kernel that multiplies, unless the caller changes its fields.
     fn new(isa: Present, run: RunScaled, route: &Route, table: Table, extras: Extras) -> Self {
         Self {
             isa,
@@ -155,19 +156,19 @@ impl ScaledKernel {
             return None;
         }
         let run = on!(isa, isa => scaled::times(isa, &route)).flatten()?;
-        // (Codes of 8 bits or fewer are looked up as float32, whatever the target.)
+        // Codes of 8 bits or fewer are looked up as float32, whatever the target is.
         let as_f32 = crate::formats::route::route(from, DType::F32, options);
         let table = if lookup::has_table(&as_f32) { lookup::table(&as_f32)? } else { Table::NONE };
         Some(Self::new(isa, run, &route, table, Extras::this()))
     }
 
-    /// A kernel that computes the products of all codes with the scale of a group and looks elements up in those, if that is faster.
+    /// A kernel that computes the products of all codes with the scale of a group and looks elements up in these, if that is faster.
     pub(crate) fn products(self, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let run = on!(self.isa, isa => scaled::products(isa, &route(from, to, options))).flatten()?;
         Some(Self { run, is_by_products: true, ..self })
     }
 
-    /// A kernel that looks codes up in tables which [`ScaledKernel::fill`] makes, if that is faster.
+    /// A kernel that looks codes up in tables that [`ScaledKernel::fill`] makes, if that is faster.
     pub(crate) fn tabled(
         isa: Present,
         from: DType,
@@ -213,7 +214,7 @@ impl ScaledKernel {
         debug_assert!(ran.is_some());
     }
 
-    /// The same for tables of 16 words.
+    /// As [`ScaledKernel::fill`], for tables of 16 words.
     pub(crate) fn fill_sixteens(
         &self,
         codes: &[u8],
@@ -230,7 +231,7 @@ impl ScaledKernel {
         }
     }
 
-    /// The same for those of [`By::Code`].
+    /// As [`ScaledKernel::fill_sixteens`], for the tables of [`By::Code`].
     pub(crate) fn fill_coded(&self, codes: &[u8], tables: &mut [Table16], arrays: &ScaleArrays<'_>) {
         struct Each<'a>(&'a mut [Table16]);
 
@@ -261,8 +262,8 @@ impl ScaledKernel {
         Some(Self { divides: true, ..Self::new(isa, run, &route, Table::NONE, Extras::this()) })
     }
 
-    /// The kernel from bfloat16 to packed float4 by tables of what each code of a scale makes of magnitudes, with [`By::Code`]. None if
-    /// there is none for these dtypes and layouts.
+    /// The kernel from bfloat16 to packed float4, with [`By::Code`]: tables say what each code of a scale makes of magnitudes.
+    /// None if there is none for these dtypes and layouts.
     pub(crate) fn by_thresholds(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let route = route(from, to, &options.rounding(Rounding::NearestEven));
         if route.src.swapped || route.dst.swapped {
@@ -272,8 +273,8 @@ impl ScaledKernel {
         Some(Self { by: Some(By::Code), ..Self::new(isa, run, &route, Table::NONE, Extras::NONE) })
     }
 
-    /// The kernel that divides bfloat16s, exponents and mantissas apart; the exponent from which on it looks up what is divided by 1, and
-    /// how many follow. None if there is none for these dtypes and layouts.
+    /// The kernel that divides bfloat16s, exponents and mantissas apart; and, for elements that are divided by 1, the first
+    /// exponent that it looks up and how many follow. None if there is no such kernel for these dtypes and layouts.
     pub(crate) fn by_mantissas(isa: Present, to: DType, options: &CastOptions) -> Option<(Self, [u8; 2])> {
         let route = route(DType::BF16, to, &options.rounding(Rounding::NearestEven));
         if route.src.swapped || route.dst.swapped {
@@ -285,8 +286,8 @@ impl ScaledKernel {
         Some((kernel, exponents))
     }
 
-    /// From the quotients of 128 mantissas by each scale, float32s, to the tables of [`ScaledKernel::by_mantissas`] and the largest
-    /// exponent of each.
+    /// Converts the quotients of 128 mantissas by each scale, as float32, to the tables of [`ScaledKernel::by_mantissas`] and
+    /// the largest exponent of each.
     pub(crate) fn split(&self, quotients: &[u8], tables: &mut [Table128], exponents: &mut [u32]) {
         struct Each<'a>(&'a [u8], &'a mut [Table128], &'a mut [u32]);
 
@@ -303,7 +304,7 @@ impl ScaledKernel {
         debug_assert!(ran.is_some());
     }
 
-    /// Casts rows of `n` elements. If `streams`, results go past the caches, and [`ScaledKernel::fence`] must follow.
+    /// Casts rows of `n` elements. If `streams`, results are streamed past the caches, and [`ScaledKernel::fence`] must follow.
     pub(crate) fn run(
         &self,
         src: &[u8],
@@ -319,7 +320,7 @@ impl ScaledKernel {
             others.checked_mul(step).and_then(|all| size.checked_sub(all)).is_some_and(|last| last >= row)
         };
         assert!(fits(src.len(), rows.src, bytes(n, from)) && fits(dst.size(), rows.dst, bytes(n, to)));
-        /// A null pointer for an empty array.
+        /// The pointer to an array, or a null pointer if it is empty.
         fn array<T>(array: &[T], needed: usize, is_used: bool) -> *const T {
             assert!(array.len() >= needed || array.is_empty() && !is_used);
             if array.is_empty() { core::ptr::null() } else { array.as_ptr() }
@@ -361,9 +362,8 @@ impl ScaledKernel {
         };
         let (src, dst) = (src.as_ptr(), dst.reborrow().as_mut_ptr());
         let _environment = Environment::new(Rounding::NearestEven);
-        // SAFETY: both buffers have the rows, the arrays a number for every element of whole blocks, as was just asserted;
-        // none of the destination is in the source, because it is borrowed for itself. The instruction set is available: it is
-        // `Present`.
+        // SAFETY: both buffers have the rows, and the arrays a number for every element of whole blocks, as was just asserted. No byte
+        // of the destination is in the source, because it is borrowed exclusively. The instruction set is available: it is `Present`.
         unsafe {
             if streams {
                 let make = |first: usize, src: *const u8, dst: *mut u8, n: usize| {
@@ -383,8 +383,8 @@ impl ScaledKernel {
     }
 }
 
-/// Calls `work` in the environment that kernels expect, whatever the caller has set. Code that computes with floats outside of kernels
-/// is run by this: rounding mode and flags are then as it needs them, and no operation traps.
+/// Calls `work` in the environment that kernels expect, whatever the caller has set. Code outside of kernels that computes with
+/// floats is run by this function: rounding mode and flags are then as that code needs them, and no operation traps.
 pub(crate) fn in_kernel_environment<R>(work: impl FnOnce() -> R) -> R {
     /// A call that is not inlined, so that the compiler moves no float operation before it: see [`Environment::new`].
     #[inline(never)]
@@ -396,7 +396,7 @@ pub(crate) fn in_kernel_environment<R>(work: impl FnOnce() -> R) -> R {
     behind(work)
 }
 
-/// Bounds of the elements of a block, below and above: within `safe` none saturates, outside `beyond` all finite ones do.
+/// Bounds of the elements of a block, below and above: within `safe`, none saturates; outside `beyond`, all finite ones do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ends {
     pub(crate) safe: [f64; 2],
@@ -404,20 +404,20 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Is it certain that a number does not saturate? NaN is not safe.
+    /// Whether it is certain that a number does not saturate. NaN is not safe.
     #[inline(always)]
     pub(crate) fn is_safe(&self, x: f64) -> bool {
         (x > self.safe[0]) & (x < self.safe[1])
     }
 
-    /// Is it certain that it does?
+    /// Whether it is certain that a number saturates.
     #[inline(always)]
     pub(crate) fn is_beyond(&self, x: f64) -> bool {
         (x < self.beyond[0]) | (x > self.beyond[1])
     }
 }
 
-/// What is counted of elements that are finite, stay finite, and are certain to have saturated or not.
+/// Counts over elements that are finite, stay finite, and of which it is certain whether they have saturated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
     pub(crate) saturated: usize,
@@ -425,8 +425,7 @@ pub(crate) struct Settled {
     pub(crate) max_error: f64,
 }
 
-/// Compares elements with what they became, both as float64, and writes the error of each. None if some are not as [`Settled`] needs
-/// them to be.
+/// Compares elements with what they became, both as float64, and writes the error of each. None if some elements are not as [`Settled`] says.
 pub(crate) fn compared(
     isa: Present,
     xs: &[[u8; 8]],
@@ -453,7 +452,7 @@ pub(crate) fn compared(
                 zeros += u64::from(y == 0.0);
                 both_zeros += u64::from(sum == 0.0);
                 *error = (x - y).abs();
-                // (Magnitudes compare as their bits do.)
+                // Magnitudes compare as their bits do.
                 most = most.max(error.to_bits());
             }
             let is_settled = finite == xs.len() as u64 && not_safe == saturated;
@@ -468,7 +467,7 @@ pub(crate) fn compared(
     on!(isa, isa => isa.run(Each(xs, became, ends, errors))).flatten()
 }
 
-/// Bytes read and written from which on results are streamed past the caches.
+/// The number of bytes, read and written, from which on results are streamed past the caches.
 pub(crate) fn streaming_threshold() -> usize {
     super::environment::streaming_threshold()
 }

@@ -1,5 +1,5 @@
-//! Computes with scales, many at a time: what a kernel multiplies with or divides by, and for which scales it is right. Runs in the
-//! floating-point environment that kernels expect.
+//! Computes with scales, many at a time: what a kernel multiplies with or divides by, and for which scales it is right. Runs in
+//! the floating-point environment that kernels expect.
 
 use core::ops::Range;
 
@@ -25,12 +25,13 @@ pub(crate) fn arithmetic(isa: Present, operation: Operation, values: &mut [f64],
     each(isa, Work::Arithmetic(operation, values), by);
 }
 
-/// A bit for each 8 of up to 1,024 values: 1 if the magnitude of one of them (but zero) has bits outside `range`, or its `by` is zero.
+/// A bit for each 8 of up to 1,024 values: 1 if one of these values is not zero and its magnitude has bits outside `range`, or
+/// if its `by` is zero.
 pub(crate) fn outside(isa: Present, values: &[f64], range: Range<u64>, by: &[f64]) -> u128 {
     each(isa, Work::Outside(values, range), by)
 }
 
-/// Rounds to integers, to nearest even, adds `plus` to each, and clamps to `limits`.
+/// Rounds values to integers, to nearest even, adds `plus` to each, and clamps to `limits`.
 pub(crate) fn integers(isa: Present, values: &mut [f64], plus: &[f64], limits: [f64; 2]) {
     each(isa, Work::Integers(values, limits), plus);
 }
@@ -38,7 +39,7 @@ pub(crate) fn integers(isa: Present, values: &mut [f64], plus: &[f64], limits: [
 /// Rounds to an integer, to nearest even. Beyond 2^40, which is out of every range, the result is arbitrary.
 #[inline(always)]
 pub(crate) fn nearest(value: f64) -> f64 {
-    /// A float64 to which this is added loses its bits below one.
+    /// A float64 to which this is added loses its bits below 1.
     const WHOLE: f64 = 1.5 * (1u64 << 52) as f64;
     const FAR: f64 = (1u64 << 40) as f64;
     between(value, -FAR, FAR) + WHOLE - WHOLE
@@ -51,14 +52,14 @@ pub(crate) fn between(value: f64, min: f64, max: f64) -> f64 {
     if value > max { max } else { value }
 }
 
-/// What [`each`] does to values, with a number beside each.
+/// What [`each`] does to values, each of which has a number beside it.
 enum Work<'a> {
     Arithmetic(Operation, &'a mut [f64]),
     Outside(&'a [f64], Range<u64>),
     Integers(&'a mut [f64], [f64; 2]),
 }
 
-/// Runs one of these: a single kernel for all. Must not be called on the scalar reference.
+/// Does this work: there is a single kernel for all kinds of it. Must not be called on the scalar reference.
 fn each(isa: Present, work: Work<'_>, numbers: &[f64]) -> u128 {
     /// Not a closure: see `Task`.
     struct Each<'a>(Work<'a>, &'a [f64]);
@@ -77,7 +78,7 @@ fn each(isa: Present, work: Work<'_>, numbers: &[f64]) -> u128 {
                 Work::Arithmetic(Operation::Multiply, values) => {
                     values.iter_mut().zip(numbers).for_each(|(value, by)| *value *= by);
                 }
-                // By powers of two with normal inverses: multiplying gives the same in less than half of the time.
+                // By powers of two with normal inverses: multiplying gives the same results in less than half of the time.
                 Work::Arithmetic(Operation::Divide, values)
                     if numbers.iter().fold(true, |all, by| all & has_inverse(by)) =>
                 {
@@ -88,7 +89,7 @@ fn each(isa: Present, work: Work<'_>, numbers: &[f64]) -> u128 {
                     values.iter_mut().zip(numbers).for_each(|(value, by)| *value /= by);
                 }
                 Work::Outside(values, range) => {
-                    // (Signed, which is what AVX2 compares.)
+                    // As signed integers, which AVX2 can compare.
                     let [least, most] = [range.start as i64, range.end as i64];
                     let is_right = |(value, by): (&f64, &f64)| {
                         let magnitude = value.to_bits() as i64 & i64::MAX;
@@ -141,22 +142,22 @@ pub(crate) fn with_tensor(isa: Present, factor: Factor, scales: &mut [f32]) {
     debug_assert!(ran.is_some());
 }
 
-/// A flag of a scale: the kernel would be wrong.
+/// A flag of a scale: the kernel would be wrong for it.
 pub(crate) const WRONG: u8 = 1;
 /// A flag of a scale: see [`Ties`] and [`inverses`].
 pub(crate) const TIES: u8 = 2;
 
-/// Which scales a kernel is right for.
+/// The scales for which a kernel is right.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
     /// The range of their magnitudes, as bits.
     pub(crate) range: Range<u32>,
-    /// Zero is right, too.
+    /// Whether the kernel is right for zero, too.
     pub(crate) zero: bool,
     pub(crate) negative: bool,
 }
 
-/// Flags scales out of bounds as [`WRONG`]. Returns the flags that were set.
+/// Flags scales that are out of bounds as [`WRONG`]. Returns all flags that were set.
 pub(crate) fn bounded(isa: Present, scales: &[f32], bounds: &Bounds, flags: &mut [u8]) -> u8 {
     struct Each<'a>(&'a [f32], &'a Bounds, &'a mut [u8]);
 
@@ -167,7 +168,7 @@ pub(crate) fn bounded(isa: Present, scales: &[f32], bounds: &Bounds, flags: &mut
         fn call(self, _: I) -> u8 {
             let Self(scales, &Bounds { range: Range { start, end }, zero, negative }, flags) = self;
             let mask = if negative { u32::MAX >> 1 } else { u32::MAX };
-            // (Usually all are right, and none is zero.)
+            // Usually all scales are right, and none is zero.
             let mut most = 0;
             for scale in scales {
                 most = (scale.to_bits() & mask).wrapping_sub(start).max(most);
@@ -191,8 +192,8 @@ pub(crate) fn bounded(isa: Present, scales: &[f32], bounds: &Bounds, flags: &mut
     set.unwrap_or(WRONG)
 }
 
-/// For [`By::Exponent`](super::scaled::By::Exponent): what each scale adds to the exponents of bfloat16. Flags scales as [`bounded`] does;
-/// zero and negative ones are [`WRONG`].
+/// For [`By::Exponent`](super::scaled::By::Exponent): what each scale adds to the exponents of bfloat16. Flags scales as
+/// [`bounded`] does; zero and negative scales are [`WRONG`].
 pub(crate) fn deltas(
     isa: Present,
     scales: &[f32],
@@ -230,11 +231,11 @@ pub(crate) fn deltas(
     set.unwrap_or(WRONG)
 }
 
-/// Which products of a scale and a code become a tie of a narrower float when they are rounded to float32, and are none.
+/// Which products of a scale and a code are no ties of a narrower float, but become ties when they are rounded to float32.
 ///
-/// Powers of two in a code do not matter, so odd codes are tried; their products are exact in float64. A tie of bfloat16 has a one after
-/// the 8 bits of its significand, and zeros after that. Ties of subnormal float16s may be at any bit from the 11th on, so a product
-/// counts as near one if only zeros or only ones follow those.
+/// Powers of two in a code do not matter, so only odd codes are tried; their products are exact in float64. A tie of bfloat16
+/// has a one after the 8 bits of its significand, and zeros after that. Ties of subnormal float16s may be at any bit from the
+/// 11th on, so a product counts as near a tie if the bits that follow these are only zeros or only ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ties {
     /// The largest odd code.
@@ -245,7 +246,7 @@ pub(crate) struct Ties {
 }
 
 impl Ties {
-    /// For codes of this many significant bits. None if those are too many to try.
+    /// For codes of this many significant bits. None if there are too many of them to try.
     pub(crate) fn new(codes: u32, to: DType) -> Option<Self> {
         let (kept, tie) = if to == DType::BF16 { (7, 1 << 44) } else { (11, 0) };
         (codes <= 12).then(|| Self { most: (1 << codes) - 1, tie, below: (1 << (52 - kept)) - 1 })
@@ -257,7 +258,7 @@ impl Ties {
     }
 }
 
-/// Flags scales that may have such products with [`TIES`]. Returns the flags that were set.
+/// Flags scales that may have such products with [`TIES`]. Returns all flags that were set.
 pub(crate) fn ties(isa: Present, ties: Ties, scales: &[f32], flags: &mut [u8]) -> u8 {
     struct Each<'a>(Ties, &'a [f32], &'a mut [u8]);
 
@@ -301,8 +302,8 @@ pub(crate) fn ties(isa: Present, ties: Ties, scales: &[f32], flags: &mut [u8]) -
     set.unwrap_or(TIES)
 }
 
-/// The codes of float8_e8m0fnu scales from float32 magnitudes: `added` is added to the bits, and the exponent of `top` is subtracted
-/// from that of the sum.
+/// Computes the codes of float8_e8m0fnu scales from float32 magnitudes: `added` is added to the bits, and the exponent of `top`
+/// is subtracted from the exponent of the sum.
 pub(crate) fn exponents(isa: Present, magnitudes: &[u32], added: u32, top: u32, codes: &mut [u8]) {
     struct Each<'a>(&'a [u32], u32, u32, &'a mut [u8]);
 
@@ -313,7 +314,7 @@ pub(crate) fn exponents(isa: Present, magnitudes: &[u32], added: u32, top: u32, 
         fn call(self, _: I) {
             let Self(magnitudes, added, top, codes) = self;
             for (&bits, code) in magnitudes.iter().zip(codes) {
-                // (No carry into the sign: magnitudes are not negative.)
+                // No carry reaches the sign: magnitudes are not negative.
                 let exponent = ((bits + added) >> 23) as i32 - (top >> 23) as i32 + 127;
                 *code = if bits == 0 { 0 } else { exponent.clamp(0, 254) as u8 };
             }
@@ -331,16 +332,16 @@ pub(crate) struct Near {
     pub(crate) bits: u32,
 }
 
-/// The inverse of each scale. If `ties` is given (and all scales are positive), inverses are chosen such that no product of an element
-/// lies on another side of a tie than the exact quotient; scales for which that is not possible are flagged [`TIES`], and counted.
+/// Computes the inverse of each scale. With `ties`, where all scales must be positive, inverses are chosen such that no product of an
+/// element lies on another side of a tie than the exact quotient. Scales for which that is not possible are flagged [`TIES`], and counted.
 ///
 /// ```text
 /// x = t * S to so many bits     the one x that x / S may be near the tie t for: its neighbours are 2^-bits away
 /// r = x - t * S                 of which the sign is exact, as `rest` says: on which side of t the quotient is, or that it is t
 /// d = x * v - t                 the same of the product: the larger one of two x has no smaller product
 /// ```
-/// v is the rounded inverse, or that plus or minus 8 ulps, which is more than any product is off. (Of a scale that was found, that is a
-/// magnitude divided and rounded, all r have the same sign or are 0, so one direction serves all ties.)
+/// v is the rounded inverse, or that plus or minus 8 ulps, which is more than any product is off. (For a scale that was found,
+/// which is a magnitude divided and rounded, all r have the same sign or are 0, so one direction serves all ties.)
 pub(crate) fn inverses(
     isa: Present,
     scales: &[f32],
@@ -349,7 +350,7 @@ pub(crate) fn inverses(
     ties: Option<Near>,
     flags: &mut [u8],
 ) -> usize {
-    // (With ties, whole registers of scales are read.)
+    // With ties, whole registers of scales are read.
     let whole = flags.len().next_multiple_of(LEAST_GROUP);
     assert!(ties.is_none() || scales.len() >= whole);
     let _environment = Environment::new(Rounding::NearestEven);
@@ -373,7 +374,7 @@ fn sign<I: Simd>(isa: I, x: I::V) -> I::V {
     isa.max_s32(isa.min_s32(x, isa.splat32(1)), isa.splat32(u32::MAX))
 }
 
-/// Whether each inverse is too small for some tie (1) and too large for some (-1).
+/// Whether each inverse is too small for some tie (1), and whether it is too large for some tie (-1).
 #[inline(always)]
 fn needed<I: Simd>(
     isa: I,
@@ -390,7 +391,7 @@ fn needed<I: Simd>(
         let minus_t = isa.splat32((-(tie as f32)).to_bits());
         let x = isa.and(isa.add32(isa.mul_f32(t, whole), half), mask);
         let r = rest(isa, factor, x, minus_t, scale);
-        // (As integers, positive floats compare as they do as floats.)
+        // As integers, positive floats compare as they do as floats.
         let d = isa.sub32(isa.mul_f32(x, inverse), t);
         let by = isa.sub32(sign(isa, r), sign(isa, d));
         (more, less) = (isa.max_s32(more, by), isa.min_s32(less, by));
@@ -466,7 +467,7 @@ mod tests {
         f64::NAN,
     ];
 
-    /// By powers of two too, whose inverses are what is multiplied with, where there are such.
+    /// Also by powers of two, of which those with a normal inverse are divided by multiplying with it.
     #[test]
     fn quotients() {
         let powers = [-1074, -1023, -1022, -1021, -2, 0, 1, 700, 1021, 1022, 1023].map(|e| 2f64.powi(e));
@@ -485,7 +486,7 @@ mod tests {
         }
     }
 
-    /// A bit for eight of them, wherever the one is that is wrong.
+    /// One bit stands for eight values, wherever the wrong one among them is.
     #[test]
     fn what_is_outside() {
         let range = 1f64.to_bits()..2f64.to_bits();

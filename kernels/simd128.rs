@@ -1,11 +1,11 @@
-//! WebAssembly's registers of 128 bits, if the module is compiled with them: an engine that does not have them does not load it, so
-//! nothing is detected at run time.
+//! WebAssembly's registers of 128 bits, for modules that are compiled with them. An engine that does not have them does not
+//! load such a module, so nothing is detected at run time.
 //!
 //! Three things differ from the other instruction sets:
-//! * Instructions round to nearest even, and there is no control register. `environment.rs` keeps the rounding mode, and [`Dynamic`] corrects
-//!   results: by the difference to the exact result, which can be computed, it finds whether a neighbour is the right one.
-//! * The bits of a NaN that an operation on floats returns are unspecified. Where there may be one, they are made by integer operations
-//!   ([`quiet`]).
+//! * Instructions round to nearest even, and there is no control register. `environment.rs` keeps the rounding mode, and [`Dynamic`]
+//!   corrects results: it computes the difference to the exact result, which shows whether a neighbour is the right one.
+//! * The bits of a NaN that an operation on floats returns are unspecified. Where there may be a NaN, its bits are made by
+//!   integer operations ([`quiet`]).
 //! * There is no float16. It is made by integer operations, and its subnormals by a sum of floats.
 
 use core::arch::wasm32::*;
@@ -28,29 +28,29 @@ token! {
     }
 }
 
-/// The operations, with their proof.
+/// The operations on registers. The token is their proof.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wasm<const DYNAMIC: bool>(Compiled);
 
-/// The operations that round to nearest even.
+/// The operations, rounding to nearest even.
 pub(crate) type Simd128 = Wasm<false>;
 
-/// The operations that round as `environment.rs` says.
+/// The operations, rounding as `environment.rs` says.
 pub(crate) type Dynamic = Wasm<true>;
 
-/// Masks of the lanes in which a result is larger than the exact one, and smaller.
+/// Masks of the lanes in which a result is larger than the exact one, and of those in which it is smaller.
 #[derive(Clone, Copy)]
 struct Off {
     above: v128,
     below: v128,
 }
 
-/// What is to be added to the bits of floats that were rounded to nearest, so that they are rounded as the mode says: 1, -1 or 0. `sign` is
-/// all ones where a float is negative, and `ones` has a 1 in each lane. (The next float away from zero has the next bits, also after the
-/// largest number.)
+/// What is to be added to the bits of floats that were rounded to nearest, and what is to be subtracted from them, so that they
+/// are rounded as the mode says: 1, -1 or 0. `sign` is all ones where a float is negative, and `ones` has a 1 in each lane.
+/// (The next float away from zero has the next bits, even after the largest number.)
 #[inline(always)]
 fn step(sign: v128, ones: v128, Off { above, below }: Off) -> [v128; 2] {
-    // 1 or -1, for the next larger float.
+    // 1 or -1, which leads to the next larger float.
     let up = v128_or(sign, ones);
     let none = v128_xor(ones, ones);
     match rounding() {
@@ -61,7 +61,7 @@ fn step(sign: v128, ones: v128, Off { above, below }: Off) -> [v128; 2] {
     }
 }
 
-/// A 1 in each lane of 16, 32 or 64 bits.
+/// Corrects floats of 16, 32 or 64 bits that were rounded to nearest, so that they are rounded as the mode says.
 #[inline(always)]
 fn turned16(near: v128, off: Off) -> v128 {
     let [more, less] = step(i16x8_shr(near, 15), i16x8_splat(1), off);
@@ -80,19 +80,19 @@ fn turned64(near: v128, off: Off) -> v128 {
     i64x2_sub(i64x2_add(near, more), less)
 }
 
-/// Narrows lanes of 64 bits to 32 bits: masks, or numbers whose upper half does not matter.
+/// Narrows lanes of 64 bits to 32 bits. These are masks, or numbers whose upper half does not matter.
 #[inline(always)]
 fn low_halves(a: v128, b: v128) -> v128 {
     i32x4_shuffle::<0, 2, 4, 6>(a, b)
 }
 
-/// The same for lanes of 32 bits to 16 bits.
+/// Narrows lanes of 32 bits to 16 bits in the same way.
 #[inline(always)]
 fn low_quarters(a: v128, b: v128) -> v128 {
     i16x8_shuffle::<0, 2, 4, 6, 8, 10, 12, 14>(a, b)
 }
 
-/// Replaces a NaN in the result of an operation by the first operand that is NaN, made quiet; or by a positive NaN if none is.
+/// Replaces a NaN in the result of an operation by the first operand that is NaN, made quiet; or by a positive NaN if no operand is one.
 #[inline(always)]
 fn quiet(result: v128, a: v128, b: v128) -> v128 {
     let is_nan = f32x4_ne(result, result);
@@ -105,7 +105,7 @@ fn quiet(result: v128, a: v128, b: v128) -> v128 {
     v128_bitselect(of_a, result, is_nan)
 }
 
-/// What a sum of floats has lost by rounding: the exact sum less `sum`.
+/// What a sum of floats has lost by rounding: the exact sum minus `sum`.
 #[inline(always)]
 fn lost_f32(a: v128, b: v128, sum: v128) -> v128 {
     let of_b = f32x4_sub(sum, a);
@@ -118,17 +118,17 @@ fn lost_f64(a: v128, b: v128, sum: v128) -> v128 {
     f64x2_add(f64x2_sub(a, f64x2_sub(sum, of_b)), f64x2_sub(b, of_b))
 }
 
-/// `a * b + c` of f32 in lanes of f64, rounded to odd, with 29 bits more than an f32 has.
+/// `a * b + c` of f32, in lanes of f64, rounded to odd, with 29 bits more than an f32 has.
 #[inline(always)]
 fn odd_mul_add(a: v128, b: v128, c: v128) -> v128 {
-    // (Exact: it has 48 bits, and is far within the range.)
+    // Exact: it has 48 bits, and is far within the range.
     let product = f64x2_mul(a, b);
     let sum = f64x2_add(product, c);
     let lost = lost_f64(product, c, sum);
     let zero = f64x2_splat(0.0);
-    // (False for NaN.)
+    // False for NaN.
     let is_off = v128_or(f64x2_gt(lost, zero), f64x2_lt(lost, zero));
-    // (If the magnitude of a sum is too large and its bits are even, the odd neighbour is the one below.)
+    // If the magnitude of a sum is too large and its bits are even, the odd neighbour is the one below.
     let too_large = i64x2_shr(v128_xor(lost, sum), 63);
     let even = v128_andnot(i64x2_splat(1), sum);
     let odd = i64x2_add(sum, v128_and(even, v128_or(too_large, i64x2_splat(1))));
@@ -164,12 +164,12 @@ fn f32_of(a: v128) -> v128 {
 
 /// Rounds f32 to f16 in lanes of 32 bits, to nearest even.
 ///
-/// Subnormals are added to 1/2, whose ulp is that of subnormal f16, so that the last bits of the sum are the code. For others, half of the
-/// last bit is added, less one unless that is odd, and 13 bits are cut off.
+/// Subnormals are added to 1/2, whose ulp is that of subnormal f16, so that the last bits of the sum are the code. To other
+/// numbers, half of the last bit is added, less one unless that bit is odd, and 13 bits are cut off.
 #[inline(always)]
 fn near_f16(x: v128) -> v128 {
     let a = v128_and(x, i32x4_splat(0x7FFF_FFFF));
-    // (Larger numbers become Inf. NaN is replaced below.)
+    // Larger numbers become Inf. NaN is replaced below.
     let c = u32x4_min(a, u32x4_splat(0x4780_0000));
     let half = f32x4_splat(0.5);
     let subnormal = i32x4_sub(f32x4_add(c, half), half);
@@ -186,7 +186,7 @@ fn near_f16(x: v128) -> v128 {
 fn f32_of_f16(h: v128) -> v128 {
     let a = i32x4_shl(v128_and(h, i32x4_splat(0x7FFF)), 13);
     let normal = i32x4_add(a, i32x4_splat(112 << 23));
-    // A subnormal: its mantissa with the exponent of the smallest normal number, less that number.
+    // A subnormal: its mantissa with the exponent of the smallest normal number, minus that number.
     let least = i32x4_splat(113 << 23);
     let subnormal = f32x4_sub(i32x4_add(a, least), least);
     let number = v128_bitselect(subnormal, normal, i32x4_lt(a, i32x4_splat(1 << 23)));
@@ -212,14 +212,14 @@ impl<const DYNAMIC: bool> Wasm<DYNAMIC> {
     ops! {
         row(self, bytes: &[u8; 16]) -> v128 = v128_load(bytes.as_ptr().cast());
         // The elements of one half of a plane, for indices below 128; 0 for others, whose top bit is set. A half stores each row
-        // of 16 as the xor with the row before: an index is looked up in every row from the first to its own, by its low bits,
-        // and the xor of what is found is the element. In rows behind its own, the index less the row's begin is negative.
+        // of 16 as the xor with the row before: an index is looked up by its low bits in every row from the first to its own, and
+        // the xor of what is found is the element. In rows behind its own, the index minus the row's begin is negative.
         among(self, half: &PlaneHalf, index: v128) -> v128 = {
             let pairs = half.pairs;
             let mut found = i8x16_splat(0);
             for pair in 0..4 {
                 if pairs > pair {
-                    // (Saturating, so that a negative index stays negative.)
+                    // Saturating, so that a negative index stays negative.
                     let mut within = i8x16_sub_sat(index, u8x16_splat(half.begin[pair][0]));
                     for k in 0..2 {
                         let at = v128_and(within, u8x16_splat(0x8F));
@@ -230,13 +230,13 @@ impl<const DYNAMIC: bool> Wasm<DYNAMIC> {
             }
             found
         };
-        // Looks up in the first half of a plane, at indices shifted and limited as its fold says. 0 for a negative index.
+        // Looks up in the first half of a plane, at indices that are shifted and limited as its fold says. 0 for a negative index.
         in_first_half(self, plane: &Plane, index: v128) -> v128 = {
             let numbers = &plane.fold;
             let shifted = i8x16_add(index, u8x16_splat(numbers.shift[0]));
             self.among(&plane.halves[0], i8x16_min(shifted, u8x16_splat(numbers.last[0])))
         };
-        // Looks up in the second half of a plane, what is to be combined with the result of the first.
+        // Looks up, in the second half of a plane, what is combined with the result of the first half.
         unknown(self, half: &PlaneHalf, index: v128) -> v128 = self.among(half, v128_xor(index, u8x16_splat(half.flip[0])));
         // Negates the lanes in which the top bit of the index is set.
         with_sign8(self, a: v128, index: v128) -> v128 = {
@@ -244,7 +244,7 @@ impl<const DYNAMIC: bool> Wasm<DYNAMIC> {
             i8x16_sub(v128_xor(a, sign), sign)
         };
         f64_of_ints(self, low: v128, high: v128) -> v128 = {
-            // (Both are exact, and the sum is rounded once.)
+            // Both are exact, and the sum is rounded once.
             let high = f64x2_mul(high, f64x2_splat(4_294_967_296.0));
             self.add_f64(high, f64x2_convert_low_u32x4(low))
         };
@@ -287,7 +287,7 @@ impl<const DYNAMIC: bool> Memory for Wasm<DYNAMIC> {
     }
 
     ops! {
-        // (There is no such instruction, and no store past the caches.)
+        // There is no such instruction, and no store past the caches.
         prefetch(self, _p: *const u8) -> () = ();
         prefetch_far(self, _p: *const u8) -> () = ();
         fence(self) -> () = ();
@@ -336,7 +336,7 @@ impl<const DYNAMIC: bool> Packs for Wasm<DYNAMIC> {
                 if high { self.swap32(v) } else { v }
             }
         };
-        // The inverse of that.
+        // The inverse of `unpack`.
         <const BITS: usize> pack(self, p: *mut u8, v: v128, high: bool) -> () = match BITS {
             1 => {
                 let v = if high { self.swap64(v) } else { v };
@@ -449,7 +449,7 @@ impl<const DYNAMIC: bool> Longs for Wasm<DYNAMIC> {
         sign64(self, a: v128) -> v128 = i64x2_shr(a, 63);
         min_s64(self, a: v128, b: v128) -> v128 = v128_bitselect(b, a, i64x2_gt(a, b));
         max_s64(self, a: v128, b: v128) -> v128 = v128_bitselect(a, b, i64x2_gt(a, b));
-        // (Unsigned numbers compare as signed ones do, with the top bits flipped.)
+        // Unsigned numbers compare as signed ones do if the top bits are flipped.
         min_u64(self, a: v128, b: v128) -> v128 = {
             let top = self.splat64(1 << 63);
             v128_bitselect(b, a, i64x2_gt(v128_xor(a, top), v128_xor(b, top)))
@@ -481,7 +481,7 @@ impl<const DYNAMIC: bool> Widths for Wasm<DYNAMIC> {
         high16(self, a: [v128; 2]) -> v128 =
             i8x16_shuffle::<1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31>(a[0], a[1]);
         high32(self, a: [v128; 2]) -> v128 = i16x8_shuffle::<1, 3, 5, 7, 9, 11, 13, 15>(a[0], a[1]);
-        // (Narrowing saturates, and so keeps the sign.)
+        // Narrowing saturates, and so keeps the sign.
         signs16(self, a: [v128; 2]) -> v128 = i8x16_narrow_i16x8(a[0], a[1]);
         signs32(self, a: [v128; 4]) -> v128 =
             i8x16_narrow_i16x8(i16x8_narrow_i32x4(a[0], a[1]), i16x8_narrow_i32x4(a[2], a[3]));
@@ -496,7 +496,7 @@ impl<const DYNAMIC: bool> Widths for Wasm<DYNAMIC> {
             4 => [i32x4_shuffle::<0, 4, 1, 5>(a, b), i32x4_shuffle::<2, 6, 3, 7>(a, b)],
             _ => self.zip64(a, b),
         };
-        // (A register is one piece of 16 bytes.)
+        // A register is one piece of 16 bytes.
         <const WIDTH: usize> before_zips(self, a: v128) -> v128 = a;
         swap16(self, a: v128) -> v128 = i8x16_shuffle::<1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14>(a, a);
         swap32(self, a: v128) -> v128 = i8x16_shuffle::<3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12>(a, a);
@@ -550,7 +550,7 @@ impl<const DYNAMIC: bool> Tables for Wasm<DYNAMIC> {
         lookup16(self, plane: &'static Plane, index: v128) -> v128 =
             i8x16_swizzle(self.row(&plane.elements[0][0]), v128_and(index, u8x16_splat(0x0F)));
         line(self, table: &'static WordTable) -> Line = {
-            // (All lanes are the same.)
+            // All lanes are the same.
             let line = &table.line;
             Line {
                 magnitude: u8x16_splat(line.magnitude[0]),
@@ -562,7 +562,7 @@ impl<const DYNAMIC: bool> Tables for Wasm<DYNAMIC> {
                 far: [self.row(&line.far[0]), self.row(&line.far[1])],
             }
         };
-        // Of 16 bits that wrap: the place on the line, and how far the element is from it. From 16 on, nothing is found.
+        // In 16 bits that wrap: the place on the line, plus the difference of the element from it. Indices from 16 on find 0.
         on_line(self, line: Line, index: v128) -> [v128; 2] = {
             let place = v128_and(index, line.magnitude);
             let sign = v128_xor(index, place);
@@ -581,7 +581,7 @@ impl<const DYNAMIC: bool> Tables for Wasm<DYNAMIC> {
 
 impl<const DYNAMIC: bool> Floats for Wasm<DYNAMIC> {
     ops! {
-        // (These instructions return one of the operands, whose bits stay as they are.)
+        // These instructions return one of the operands, whose bits stay as they are.
         min_or_nan_f32(self, limit: v128, x: v128) -> v128 = f32x4_pmin(x, limit);
         min_or_nan_f64(self, limit: v128, x: v128) -> v128 = f64x2_pmin(x, limit);
         min_f32(self, a: v128, b: v128) -> v128 = f32x4_pmin(a, b);
@@ -600,7 +600,7 @@ impl<const DYNAMIC: bool> Floats for Wasm<DYNAMIC> {
             if rounding() != Rounding::Down {
                 return sum;
             }
-            // (The sum of two opposite numbers is -0 if sums are rounded down.)
+            // The sum of two opposite numbers is -0 if sums are rounded down.
             let is_zero = f32x4_eq(sum, zero);
             v128_or(sum, v128_and(is_zero, v128_and(v128_or(a, b), u32x4_splat(1 << 31))))
         };
@@ -622,7 +622,7 @@ impl<const DYNAMIC: bool> Floats for Wasm<DYNAMIC> {
             if !DYNAMIC {
                 return near;
             }
-            // (The remainder says whether the quotient is too large or too small, if the divisor is positive.)
+            // If the divisor is positive, the remainder says whether the quotient is too large or too small.
             let (sign, zero) = (v128_and(b, u32x4_splat(1 << 31)), f32x4_splat(0.0));
             let left = self.mul_add_f32(f32x4_neg(near), v128_xor(b, sign), v128_xor(a, sign));
             turned32(near, Off { above: f32x4_lt(left, zero), below: f32x4_gt(left, zero) })
@@ -647,7 +647,7 @@ impl<const DYNAMIC: bool> Floats for Wasm<DYNAMIC> {
             Rounding::TowardZero => f64x2_trunc(a),
             Rounding::NearestEven | Rounding::NearestAway => f64x2_nearest(a),
         };
-        // (Only used for numbers: integers, and remainders of mantissas.)
+        // Only used for numbers: integers, and remainders of mantissas.
         add_f64(self, a: v128, b: v128) -> v128 = {
             let sum = f64x2_add(a, b);
             if !DYNAMIC {
@@ -679,12 +679,12 @@ impl<const DYNAMIC: bool> Halves for Wasm<DYNAMIC> {
     ops! {
         f16_to_f32(self, a: v128) -> [v128; 2] = {
             let magnitude = v128_and(a, u16x8_splat(0x7FFF));
-            // (Subnormal, Inf or NaN.)
+            // Subnormal, Inf or NaN.
             let is_special = u16x8_ge(u16x8_sub(magnitude, u16x8_splat(0x400)), u16x8_splat(0x7800));
             if v128_any_true(v128_and(is_special, u16x8_ne(magnitude, u16x8_splat(0)))) {
                 return [f32_of_f16(u32x4_extend_low_u16x8(a)), f32_of_f16(u32x4_extend_high_u16x8(a))];
             }
-            // (The exponent is too small by 112, which a multiplication corrects.)
+            // The exponent is too small by 112, which a multiplication corrects.
             let power = u32x4_splat((127 + 112) << 23);
             let signs = self.upper32(v128_xor(a, magnitude));
             let low = f32x4_mul(u32x4_shl(u32x4_extend_low_u16x8(magnitude), 13), power);
@@ -737,7 +737,7 @@ impl<const DYNAMIC: bool> Saturates for Wasm<DYNAMIC> {
     ops! {
         cut_i32(self, a: v128) -> v128 = i32x4_trunc_sat_f32x4(a);
         cut_u32(self, a: v128) -> v128 = u32x4_trunc_sat_f32x4(a);
-        // (There is no vector instruction for this.)
+        // There is no vector instruction for this.
         cut_i64(self, a: v128) -> v128 = i64x2(f64x2_extract_lane::<0>(a) as i64, f64x2_extract_lane::<1>(a) as i64);
         cut_u64(self, a: v128) -> v128 = u64x2(f64x2_extract_lane::<0>(a) as u64, f64x2_extract_lane::<1>(a) as u64);
         narrow_s16(self, a: [v128; 2]) -> v128 = i8x16_narrow_i16x8(a[0], a[1]);
@@ -791,7 +791,7 @@ impl Rows for Simd128 {
 impl NarrowsByNibbles for Simd128 {
     ops! {
         row(self, bytes: &[u8; 16]) -> v128 = v128_load(bytes.as_ptr().cast());
-        // (Lanes that fit need no mask.)
+        // Lanes that fit need no mask.
         zipped_low8(self, a: [v128; 2]) -> v128 = u8x16_narrow_i16x8(a[0], a[1]);
         zipped_masks(self, a: [v128; 2]) -> v128 = i8x16_narrow_i16x8(a[0], a[1]);
         select8(self, mask: v128, yes: v128, no: v128) -> v128 = v128_bitselect(yes, no, mask);

@@ -1,5 +1,5 @@
 //! Stochastic rounding. A tile is cast to a float that holds the source exactly; there it is rounded stochastically to values of the
-//! target; and it is cast to the target, which has nothing left to round. The loops are plain ones, compiled for each instruction set.
+//! target; then it is cast to the target, with nothing left to round. The loops are plain Rust, compiled for each instruction set.
 
 use core::marker::PhantomData;
 
@@ -9,7 +9,7 @@ use super::simd::{Simd, Task};
 use crate::formats::dtype::{DType, FloatFormat, Kind};
 use crate::formats::stochastic::Key;
 
-/// Elements of a tile: a multiple of 8.
+/// The number of elements of a tile, a multiple of 8.
 const TILE: usize = 256;
 
 /// The kernel of a stochastic route.
@@ -45,7 +45,7 @@ pub(super) fn home(from: DType) -> Option<DType> {
 }
 
 /// # Safety
-/// As for [`kernel`]. The casts are to a float that holds the source exactly, and from there.
+/// As for [`kernel`]. The casts lead to a float that holds the source exactly, and from it.
 unsafe fn by_tiles<I: Simd, F: Float>(
     plan: &Planned,
     [widen, narrow]: &[Planned; 2],
@@ -59,8 +59,8 @@ unsafe fn by_tiles<I: Simd, F: Float>(
     let room = tile.as_mut_ptr().cast::<u8>();
     for first in (0..n).step_by(TILE) {
         let len = TILE.min(n - first);
-        // SAFETY: these elements are among those that the caller promises; `first` is a multiple of 8, so that they begin a
-        // byte. The tile has room for them, and is nobody else's.
+        // SAFETY: these elements are among those that the caller promises; `first` is a multiple of 8, so that they begin at a
+        // byte. The tile has room for them, and nobody else has it.
         unsafe {
             widen.run(src.add(plan.route.src.size(first)), room, len);
             round(isa, &mut tile[..len], grid, plan, first);
@@ -73,7 +73,7 @@ unsafe fn by_tiles<I: Simd, F: Float>(
 fn round<I: Simd, F: Float>(isa: I, tile: &mut [F::Code], grid: Grid<F>, plan: &Planned, first: usize) {
     let (words, first) = (plan.stochastic, first as u64);
     let number = words.first.wrapping_add(first) as u32;
-    // (The upper half of the index changes at most once in a tile.)
+    // The upper half of the index changes at most once in a tile.
     let left = (u32::MAX - number) as usize;
     let (same, next) = tile.split_at_mut(tile.len().min(left.saturating_add(1)));
     let next_key = words.key(first.wrapping_add(same.len() as u64));
@@ -84,13 +84,13 @@ fn round<I: Simd, F: Float>(isa: I, tile: &mut [F::Code], grid: Grid<F>, plan: &
 /// Where the values of a target lie among the codes of a wider float.
 #[derive(Clone, Copy)]
 struct Grid<F> {
-    /// How many low bits of a code the target does not have, from its smallest normal number on.
+    /// How many low bits of a code the target does not have, for its normal numbers.
     drop: u32,
     /// The biased exponent of its smallest normal number.
     least: u32,
     /// The biased exponent of the step between its subnormal numbers.
     ulp: u32,
-    /// Negative numbers stay as they are: the target has no sign.
+    /// Whether negative numbers stay as they are, because the target has no sign.
     keeps_negative: bool,
     float: PhantomData<F>,
 }
@@ -109,21 +109,21 @@ impl<F: Float> Grid<F> {
     }
 }
 
-/// A float that a tile is rounded in.
+/// A float in which a tile is rounded.
 trait Float: Copy {
     type Code: Copy + Default;
     const MANTISSA: u32;
     const BIAS: i32;
 
-    /// The biased exponent of a code, and its mantissa bits.
+    /// Returns the biased exponent of a code, and its mantissa bits.
     fn split(code: Self::Code) -> (u32, u64);
 
     fn is_negative(code: Self::Code) -> bool;
 
-    /// Adds a random word below the last bit that stays, and cuts. Inf and NaN stay as they are.
+    /// Adds a random word below the last bit that is kept, and truncates to this bit. Inf and NaN stay as they are.
     fn round(code: Self::Code, word: u32, drop: u32) -> Self::Code;
 
-    /// The code of a number below the smallest normal one: a number of steps, with the sign of `code`.
+    /// The code of a number below the smallest normal one: `units` steps, with the sign of `code`.
     fn units(code: Self::Code, units: u32, ulp: u32) -> Self::Code;
 }
 
@@ -191,7 +191,7 @@ impl Float for Double {
     }
 }
 
-/// The loop over a tile, whose first element has this index.
+/// The loop over a tile. `number` is the index of the first element, for its random word.
 struct Round<'a, F: Float> {
     tile: &'a mut [F::Code],
     grid: Grid<F>,

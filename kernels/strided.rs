@@ -1,9 +1,9 @@
-//! Casts of strided views. Rows that are contiguous on both sides, and not short, are cast in place, row by row. Everything else goes
-//! a tile at a time, which is gathered, cast, and scattered.
+//! Casts of strided views. Rows that are contiguous on both sides, and not short, are cast in place, row by row. Everything
+//! else is cast a tile at a time: gathered, cast, and scattered.
 //!
-//! A tile is a box of the walk that fits into L1. If the two sides are dense along different dimensions, it extends along both of
-//! them, so that both sides are touched by whole lines; the elements are then transposed on the side where they are narrower. Where
-//! codes do not change they are only moved. Transposes that are larger than the caches are in `panel.rs`.
+//! A tile is a box of the walk that fits into L1. If the two sides are dense along different dimensions, it extends along both
+//! of these, so that both sides are touched by whole lines; the elements are then transposed on the side where they are
+//! narrower. Codes that do not change are only moved. Transposes that are larger than the caches are in `panel.rs`.
 
 use core::mem::MaybeUninit;
 
@@ -15,26 +15,26 @@ use super::plan::{Planned, RowCast};
 use super::scratch::Scratch;
 use crate::formats::route::Work;
 
-/// The most dimensions of more than one element that a view can have, since each doubles the number of elements.
+/// The largest number of dimensions of more than one element that a view can have, since each doubles the number of elements.
 pub(crate) const MOST: usize = usize::BITS as usize;
-/// Nearly every view has no more dimensions than this. (To set up [`MOST`] of them takes longer than to cast a few elements.)
+/// Nearly every view has no more dimensions than this. (Setting up [`MOST`] of them takes longer than casting a few elements.)
 pub(crate) const FEW: usize = 6;
 /// Bytes of a tile, on the side where elements are wider. Both sides stay in L1.
 const TILE: usize = 16 << 10;
 /// Bytes of a tile on the stack, which may be small: for small views, and where there is no memory for larger tiles.
 const SMALL_TILE: usize = 2 << 10;
-/// Elements of a row from which on it is cast in place. For fewer, what a kernel prepares costs more than gathering.
+/// The number of elements of a row from which on it is cast in place. For fewer, what a kernel prepares costs more than gathering.
 const ROW: usize = 256;
-/// Bytes of a row from which on it is streamed past the caches if the whole view is, where a row takes preparation. (With rows of
-/// 8 KiB, float32 to complex64 took a third longer streamed.)
+/// The number of bytes of a row from which on it is streamed past the caches, if the whole view is, where a row takes
+/// preparation. (With rows of 8 KiB, float32 to complex64 took a third longer streamed.)
 const STREAMS_FROM: usize = 16 << 10;
-/// Elements that a tile with two dense dimensions has along that of the destination, at least. With as many along the other, both
-/// sides have whole lines.
+/// The smallest number of elements that a tile with two dense dimensions has along that of the destination. With as many along
+/// the other, both sides have whole lines.
 const SIDE: usize = 64;
-/// The most dimensions of a tile.
+/// The largest number of dimensions of a tile.
 const TILE_DIMS: usize = 4;
-/// Where there are two dense dimensions: tiles in a row before those of the next row are cast. Each row of a tile is on a page of its
-/// own; this many are within reach of the TLB.
+/// How many tiles in a row are cast before those of the next row, where there are two dense dimensions. Each row of a tile is
+/// on a page of its own; this many are within reach of the TLB.
 const WINDOW: usize = 8;
 
 #[repr(C, align(64))]
@@ -46,13 +46,13 @@ impl Tile {
     }
 }
 
-/// A cast of the elements of a walk, the first of which are at `src` and `dst`.
+/// A cast of the elements of a walk; the first of them is at `src` and `dst`.
 ///
-/// (The functions for the different kinds of walks are not inlined: with the frames of all, each would take a third more stack.)
+/// (The functions for the different kinds of walks are not inlined: with the frames of all of them, each would take a third more stack.)
 #[derive(Clone, Copy)]
 pub(crate) struct Along<'a> {
     plan: &'a Planned,
-    /// In the order of the destination.
+    /// The dimensions, in the order of the destination.
     dims: &'a [Dim],
     /// Bytes of an element on either side.
     sizes: [usize; 2],
@@ -62,8 +62,8 @@ pub(crate) struct Along<'a> {
 
 impl<'a> Along<'a> {
     /// # Safety
-    /// Every element is readable from `src` on, or writable from `dst` on, and no byte is one of both sides, for as
-    /// long as this is used. The plan is of elements of these sizes, whole bytes.
+    /// Every element is readable from `src` on, or writable from `dst` on, and no byte is on both sides, for as long as this is
+    /// used. The plan is for elements of these sizes, which are whole bytes.
     pub(crate) unsafe fn new(
         plan: &'a Planned,
         dims: &'a [Dim],
@@ -84,7 +84,7 @@ impl<'a> Along<'a> {
         self.cast_up_to::<MOST>();
     }
 
-    /// The same, for walks of one to `N` dimensions.
+    /// Casts the elements of walks of one to `N` dimensions.
     fn cast_up_to<const N: usize>(mut self) {
         if self.dims.is_empty() {
             self.dims = &[Dim::ONE];
@@ -93,7 +93,7 @@ impl<'a> Along<'a> {
         let has_rows = [dims[0].src, dims[0].dst] == sizes.map(|size| size as isize);
         let n = dims[0].extent;
         if dims.len() == 1 && (has_rows || n == 1) {
-            // SAFETY: all elements of the walk, which lie behind each other or are one.
+            // SAFETY: these are all elements of the walk; they are contiguous, or there is only one.
             return unsafe { plan.run(src, dst, n) };
         }
         let walk = Boxes { dims, step: [1; N], at: [0; N] };
@@ -146,7 +146,7 @@ impl<'a> Along<'a> {
         });
     }
 
-    /// A large transpose, if these two dimensions can be cut into panels. `room` has [`panel::ROOM`] bytes.
+    /// Casts large transposes along the two `dense` dimensions, which can be cut into panels. `room` has [`panel::ROOM`] bytes.
     #[inline(never)]
     fn cast_panels<const N: usize>(
         self,
@@ -186,7 +186,7 @@ impl<'a> Along<'a> {
         });
     }
 
-    /// Everything else.
+    /// Casts everything else, in tiles.
     fn cast_tiles<const N: usize>(self, walk: Boxes<'_, N>, moves: Moves) {
         let is_small = self.elements() <= SMALL_TILE / self.sizes[0].max(self.sizes[1]);
         if !is_small && let Some(mut room) = Scratch::new(2 * TILE) {
@@ -196,14 +196,14 @@ impl<'a> Along<'a> {
         self.cast_small_tiles(walk, moves)
     }
 
-    /// With tiles on the stack.
+    /// Casts with tiles on the stack.
     #[inline(never)]
     fn cast_small_tiles<const N: usize>(self, walk: Boxes<'_, N>, moves: Moves) {
         let (mut gathered, mut results) = (Tile::new(), Tile::new());
         self.cast_tiles_in(walk, moves, [&mut gathered.0, &mut results.0]);
     }
 
-    /// With tiles in these buffers, the second of which is at least as large as the first.
+    /// Casts with tiles in these buffers, the second of which is at least as large as the first.
     #[inline(never)]
     fn cast_tiles_in<const N: usize>(
         self,
@@ -233,10 +233,10 @@ impl<'a> Along<'a> {
                 scatter[i] = Move { extent, from: packed[1], to: dims[dim].dst };
                 n *= extent;
             }
-            // (What is in order already is not moved.)
+            // What is in order already is not moved.
             let is_moved = |all: &[Move]| all.iter().any(|one| one.extent > 1 && one.from != one.to);
-            // SAFETY: the elements of the tile are elements of the walk, and the buffers have room for them: of the
-            // larger ones on either side there are no more than a tile has. The moves lead from the ones to the others.
+            // SAFETY: the elements of the tile are elements of the walk, and the buffers have room for them: on either side,
+            // there are no more than fit into a tile at the larger size. The moves lead from the ones to the others.
             unsafe {
                 if is_moved(&gather) {
                     moves.elements(&gather, sizes[0], from, gathered);
@@ -268,13 +268,13 @@ impl<'a> Along<'a> {
     }
 }
 
-/// Elements of a tile of [`in_order`].
+/// The number of elements of a tile in [`in_order`].
 const NUMBERED: usize = 64;
 
-/// Casts the elements of a walk in its order, for stochastic plans, in which the index of an element matters.
+/// Casts the elements of a walk in the order of the walk, for stochastic plans, in which the index of an element matters.
 ///
 /// # Safety
-/// As for [`Along::cast`]; strides have any sign.
+/// As for [`Along::cast`]; strides may have any sign.
 #[inline(never)]
 pub(crate) unsafe fn in_order(
     plan: &Planned,
@@ -288,7 +288,7 @@ pub(crate) unsafe fn in_order(
     for first in (0..).step_by(row.extent) {
         // SAFETY: the row is one of the walk.
         unsafe { row_in_order(plan, sizes, row, src, dst, first) };
-        // On to the next row: the first dimension that is not at its end.
+        // On to the next row, along the first dimension that is not at its end.
         let mut dims = outer.iter().zip(&mut at);
         loop {
             let Some((&Dim { extent, src: from, dst: to }, at)) = dims.next() else { return };
@@ -297,7 +297,7 @@ pub(crate) unsafe fn in_order(
                 (src, dst) = (src.wrapping_offset(from), dst.wrapping_offset(to));
                 break;
             }
-            // (It does not wrap, because the elements are in memory.)
+            // Nothing wraps, because the elements are in memory.
             let back = |stride: isize| stride.wrapping_mul(*at as isize).wrapping_neg();
             (src, dst) = (src.wrapping_offset(back(from)), dst.wrapping_offset(back(to)));
             *at = 0;
@@ -305,10 +305,10 @@ pub(crate) unsafe fn in_order(
     }
 }
 
-/// Casts one of those rows, whose first element has the index `first`.
+/// Casts a row of [`in_order`], whose first element has the index `first`.
 ///
 /// # Safety
-/// The elements of the row are readable, or writable, and no byte is one of both.
+/// The elements of the row are readable, or writable, and no byte is on both sides.
 unsafe fn row_in_order(
     plan: &Planned,
     sizes: [usize; 2],
@@ -317,8 +317,7 @@ unsafe fn row_in_order(
     mut dst: *mut u8,
     first: usize,
 ) {
-    // SAFETY: every pointer is that of an element of the row. What is in tiles are elements of 16 bytes at most, for which
-    // they have room.
+    // SAFETY: every pointer is to an element of the row. The tiles have room for so many elements, which have 16 bytes at most.
     unsafe {
         if row.extent == 1 || [row.src, row.dst] == sizes.map(|size| size as isize) {
             return plan.at(first).run(src, dst, row.extent);
@@ -340,17 +339,17 @@ unsafe fn row_in_order(
     }
 }
 
-/// A walk in boxes.
+/// A walk that is divided into boxes.
 struct Boxes<'a, const N: usize> {
     dims: &'a [Dim],
-    /// Elements of a box along each dimension. The last box may have fewer.
+    /// The number of elements of a box along each dimension. The last box may have fewer.
     step: [usize; N],
     at: [usize; N],
 }
 
 impl<const N: usize> Boxes<'_, N> {
-    /// Sets the boxes to a tile of at most `bytes` bytes. Returns its dimensions, first the one along which the elements of the tile are
-    /// contiguous.
+    /// Sets the boxes to tiles of at most `bytes` bytes. Returns the dimensions of a tile, beginning with the one along which
+    /// its elements are contiguous.
     fn choose_tile(&mut self, sizes: [usize; 2], bytes: usize) -> [Option<usize>; TILE_DIMS] {
         let dims = self.dims;
         let room = bytes / sizes[0].max(sizes[1]);
@@ -388,7 +387,7 @@ impl<const N: usize> Boxes<'_, N> {
         order
     }
 
-    /// Widens the boxes from tiles to windows: some tiles along each of two dense dimensions; else everything.
+    /// Widens the boxes from tiles to windows: some tiles along each of two dense dimensions; or, if there are no such two, everything.
     fn widen(&mut self) {
         let dense = self.dense();
         for (i, dim) in self.dims.iter().enumerate() {
@@ -407,8 +406,8 @@ impl<const N: usize> Boxes<'_, N> {
         (density(&source) < density(&0)).then_some([0, source])
     }
 
-    /// Calls `run` for each box, with the distances in bytes of its first element from that of the walk on both sides, and a function that
-    /// gives its extent along a dimension.
+    /// Calls `run` for each box, with the distances in bytes of its first element from the first element of the walk on both
+    /// sides, and with a function that returns its extent along a dimension.
     fn each(&mut self, mut run: impl FnMut(isize, isize, &dyn Fn(usize) -> usize)) {
         let (mut src, mut dst) = (0, 0);
         loop {
@@ -418,7 +417,7 @@ impl<const N: usize> Boxes<'_, N> {
             loop {
                 let Some(dim) = self.dims.get(i) else { return };
                 let step = self.step[i];
-                // (It does not wrap where there are elements, because those are in memory.)
+                // Nothing wraps where there are elements, because those are in memory.
                 let way = |stride: isize, elements: usize| stride.wrapping_mul(elements as isize);
                 if step < dim.extent - self.at[i] {
                     self.at[i] += step;

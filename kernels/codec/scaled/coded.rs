@@ -1,4 +1,4 @@
-//! Codes of 4 bits by a table for each code of a scale.
+//! Casts codes of 4 bits by a table for each code of a scale.
 
 use super::super::Codec;
 use super::super::job::Job;
@@ -8,7 +8,7 @@ use super::arrays::tables;
 use super::under::{Scaled, Under};
 use crate::kernels::simd::NarrowsByF16;
 
-/// Codes of 4 bits under scales of 8 bits: each code of a scale has a table of 16 words, in which those of its groups pick theirs.
+/// Codes of 4 bits under scales of 8 bits. Each code of a scale has a table of 16 words, in which the codes of its groups pick theirs.
 pub(in crate::kernels) struct Coded;
 
 impl<I: NarrowsByF16> Codec<I> for Coded {
@@ -20,7 +20,7 @@ impl<I: NarrowsByF16> Codec<I> for Coded {
     #[inline(always)]
     fn setup(_: I, _: &Job) {}
 
-    /// Nothing: elements are read and written at once.
+    /// Makes nothing: [`Codec::write`] reads and writes the elements at once.
     #[inline(always)]
     fn block(isa: I, _: &(), _: Input<I, Self::From>) -> [I::V; 2] {
         [isa.splat8(0); 2]

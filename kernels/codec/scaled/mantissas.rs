@@ -1,4 +1,4 @@
-//! bfloat16s divided by their scales, exponents and mantissas apart.
+//! Divides bfloat16 by scales, exponents and mantissas apart.
 
 use super::super::narrow::ROUNDED_MANTISSAS;
 use super::super::source::{AsBytes, AsQuotients, Bf16, Half, Input};
@@ -10,18 +10,18 @@ use crate::formats::dtype::FloatFormat;
 use crate::kernels::scale::{How, Table128};
 use crate::kernels::simd::NarrowsByWords;
 
-/// bfloat16s that are divided by their scales, exponents and mantissas apart, in front of the encoders that look up both.
+/// bfloat16s divided by their scales, exponents and mantissas apart, in front of the encoders that look up both.
 ///
 /// ```text
 /// x = 2^e * m                      m is one of 128 mantissas, from 1 to 2
 /// m / S = 2^(E - less) * n         n from 1 to 2; E is the exponent of the largest quotient, that of 127 / 64, and `less` is 0 or 1
 /// x / S = 2^(e + E - less) * n
 /// ```
-/// * The table of a scale has of each m the mantissa of n, rounded to odd to 5 bits, and -less.
-/// * The encoders look up exponents from their first one on. `deltas` have the e that becomes that one, if `less` is 0.
-/// * Quotients by powers of two have the mantissas of the elements, so that one table serves all.
-/// * A subnormal x counts as if it had an implicit bit, and becomes 0 in any case; Inf and NaN have an exponent beyond the last one. For
-///   scales of which either is not so there are other kernels.
+/// * For each m, the table of a scale has the mantissa of n, rounded to odd to 5 bits, and -less.
+/// * The encoders look up exponents from a first one on. `deltas` have the e that becomes this first exponent if `less` is 0.
+/// * Quotients by powers of two have the mantissas of the elements, so that one table serves all such scales.
+/// * A subnormal x counts as if it had an implicit bit, and becomes 0 in any case; Inf and NaN have an exponent beyond the last
+///   one. Scales for which either does not hold have other kernels.
 pub(in crate::kernels) type Mantissas = Scaled<With128<16>>;
 
 /// The table of [`Mantissas`] for scales that are powers of two: mantissas stay as they are.
@@ -47,7 +47,7 @@ impl<I: NarrowsByWords> AsQuotients<I> for Mantissas {
         } else {
             isa.halves32(delta(scale, 0), delta(scale, I::BYTES / 2))
         };
-        // (Powers of two, by which all mantissas stay as they are.)
+        // Powers of two, for which all mantissas stay as they are.
         if scale.how == How::Near {
             return first;
         }
@@ -77,7 +77,7 @@ impl<I: NarrowsByWords> AsBytes<I> for Mantissas {
     }
 }
 
-/// From the quotients of 128 mantissas by each scale, float32s, to the tables of [`Mantissas`] and the largest exponent of each.
+/// Converts the quotients of 128 mantissas by each scale, as float32, to the tables of [`Mantissas`] and the largest exponent of each.
 #[inline(always)]
 pub(super) fn split(quotients: &[u8], tables: &mut [Table128], exponents: &mut [u32]) {
     let quotients = quotients.as_chunks::<4>().0.as_chunks::<128>().0;
@@ -88,7 +88,7 @@ pub(super) fn split(quotients: &[u8], tables: &mut [Table128], exponents: &mut [
         for ((q, mantissa), less) in quotients.iter().zip(mantissas).zip(less) {
             let q = u32::from_ne_bytes(*q);
             let sticky = u32::from(q & 0x7_FFFF != 0);
-            // (The bits above are 1: see `ROUNDED_MANTISSAS`.)
+            // The bits above are 1: see `ROUNDED_MANTISSAS`.
             *mantissa = (0xE0 | q >> 18 & 0x1E | sticky) as u8;
             *less = (q >> 23).wrapping_sub(largest) as u8;
         }

@@ -1,5 +1,5 @@
-//! Elements under scales: sources that multiply or divide what another source reads, in front of the encoders that casts have; and codecs
-//! that look up what becomes of an element. This file says which kernel is whose.
+//! Elements under scales: sources that multiply or divide what another source reads, in front of the encoders of casts; and
+//! codecs that look up what an element becomes. This file says which kernel is for what.
 //!
 //! | how | multiply | divide |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //! | 16 products with each scale: made before, or in registers | `sixteen.rs`, `products.rs` | |
 //! | a table for each code that a scale may have | `coded.rs` | `thresholds.rs` |
 //!
-//! `under.rs` has what all sources under scales have, `arrays.rs` reads the arrays of a [`Scale`].
+//! `under.rs` has what all sources under scales have in common; `arrays.rs` reads the arrays of a [`Scale`].
 
 mod arrays;
 mod coded;
@@ -51,7 +51,7 @@ use crate::formats::route::Route;
 use crate::kernels::scale::{By, RunScaled, Scale, Table16, Table128};
 use crate::kernels::simd::{ByAddition, ByF16, ByWords, NarrowsByF16, NarrowsByWords, Simd};
 
-/// The kernel that looks elements up in a table, if there is one: for packed codes, or codes of 8 bits with -0.
+/// The kernel that looks elements up in a table, if there is one: for packed codes, and for codes of 8 bits with -0.
 pub(in crate::kernels) fn tabled<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
     route: &Route,
@@ -61,7 +61,7 @@ pub(in crate::kernels) fn tabled<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     if !route.src.is_packed() && !format.is_some_and(|format| format.has_neg_zero) {
         return None;
     }
-    // (With 3 mantissa bits, codes up to exponent 1 are at most 16.)
+    // With 3 mantissa bits, codes up to exponent 1 are at most 16.
     let is_short = format.is_some_and(|format| format.mantissa_bits <= 3);
     if by == By::Sixteen {
         return match (route.src.memory_bits(), route.to) {
@@ -80,7 +80,7 @@ pub(in crate::kernels) fn tabled<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     }
 }
 
-/// The kernel that multiplies, of a route to a float of 16 or 32 bits, if there is one.
+/// The kernel that multiplies, for a route to a float of 16 or 32 bits, if there is one.
 pub(in crate::kernels) fn times<I: Ways>(_: I, route: &Route) -> Option<RunScaled> {
     let format = route.from.float_format();
     match (route.from.bits(), format) {
@@ -94,7 +94,7 @@ pub(in crate::kernels) fn times<I: Ways>(_: I, route: &Route) -> Option<RunScale
     }
 }
 
-/// The same by the products of all codes with each scale, if that is faster. For scales of 16 elements or more.
+/// The kernel that multiplies by the products of all codes with each scale, if that is faster. For scales of 16 elements or more.
 pub(in crate::kernels) fn products<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
     route: &Route,
@@ -113,13 +113,14 @@ fn to_float<I: Simd, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
     }
 }
 
-/// The kernel that divides, of a route from a float of 16 or 32 bits, if there is one.
+/// The kernel that divides, for a route from a float of 16 or 32 bits, if there is one.
 pub(in crate::kernels) fn quotient<I: Simd<Narrowing: ScaledNarrowing<I>, Integers: ToIntegers<I>>>(
     _: I,
     route: &Route,
 ) -> Option<RunScaled> {
     match route.from {
-        // (By way of float32: float16, which has the exponents of this target; and bfloat16, where most go by mantissas.)
+        // Where this returns None, elements go by way of float32: float16, which has the exponents of this target; and
+        // bfloat16, if most of it is divided by mantissas.
         _ if route.to == DType::F8E5M2 => match route.from {
             DType::F32 => Some(I::Narrowing::signed_2::<ToE5m2<F32>>()),
             DType::BF16 if const { !I::Narrowing::BY_MANTISSAS } => {
@@ -145,7 +146,7 @@ fn narrowed<I: Simd<Narrowing: ScaledNarrowing<I>, Integers: ToIntegers<I>>, S: 
         DType::F4E2M1 if !route.dst.is_packed() => None,
         DType::F4E2M1 => Some(I::Narrowing::finite_4::<ToE2m1<S>>()),
         DType::F8E4M3FN => Some(I::Narrowing::signed_3::<ToE4m3<S>>()),
-        // For a cast that comes afterwards.
+        // For a cast that follows.
         DType::F32 => Some(run::<I, ToF32<Quotient<S, OfAny>>, _>()),
         _ => None,
     }
@@ -155,7 +156,7 @@ type ToE2m1<S> = Of<S, Divided<OfFloat<{ DType::F4E2M1 as usize }>>>;
 type ToE4m3<S> = Of<S, Divided<OfFloat<{ DType::F8E4M3FN as usize }>>>;
 type ToE5m2<S> = Of<S, Divided<OfFloat<{ DType::F8E5M2 as usize }>>>;
 
-/// The kernel from bfloat16 to packed float4 by thresholds that are looked up, if there is one.
+/// The kernel from bfloat16 to packed float4 that looks thresholds up, if there is one.
 pub(in crate::kernels) fn by_thresholds<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
     route: &Route,
@@ -164,8 +165,8 @@ pub(in crate::kernels) fn by_thresholds<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     if is_meant { I::Narrowing::by_thresholds() } else { None }
 }
 
-/// The kernel that divides bfloat16s, exponents and mantissas apart, to a float of 8 bits with NaN and -0, or to packed ones of fewer, if
-/// there is one.
+/// The kernel that divides bfloat16s, exponents and mantissas apart, to a float of 8 bits with NaN and -0, or to a packed one
+/// of fewer bits, if there is one.
 pub(in crate::kernels) fn by_mantissas<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
     route: &Route,
@@ -179,8 +180,8 @@ pub(in crate::kernels) fn by_mantissas<I: Simd<Narrowing: ScaledNarrowing<I>>>(
         .flatten()
 }
 
-/// The table of that kernel, the exponent from which on it looks up what is divided by 1, and how many follow. None if there is no memory
-/// for it.
+/// The table of that kernel, and, for elements that are divided by 1, the first exponent that it looks up and how many follow.
+/// None if there is no memory for the table.
 pub(in crate::kernels) fn table_by_mantissas(route: &Route) -> Option<(Table, [u8; 2])> {
     let table =
         if goes_by_bytes(route) { narrow::bytes(DType::BF16, route.to) } else { narrow::table(route.to) };
@@ -192,7 +193,7 @@ fn run<I: Simd, C: Codec<I, From = Scaled<R>>, R: Reads>() -> RunScaled {
     I::kernel::<Scale, C>()
 }
 
-/// The scaled kernels of a way to narrow floats.
+/// The scaled kernels for a way to narrow floats.
 pub(in crate::kernels) trait ScaledNarrowing<I: Simd>: ScaledTables<I> {
     fn finite_4<R: Reads>() -> RunScaled
     where
@@ -220,7 +221,7 @@ pub(in crate::kernels) trait ScaledNarrowing<I: Simd>: ScaledTables<I> {
     fn coded() -> Option<RunScaled> {
         None
     }
-    /// Makes its tables of words as they are cast.
+    /// Brings tables of words to the form that [`Coded`] reads.
     fn arrange(_: I, _tables: &mut [Table16]) {}
     /// The kernel by [`ByThresholds`], if there is one.
     fn by_thresholds() -> Option<RunScaled> {
@@ -228,7 +229,7 @@ pub(in crate::kernels) trait ScaledNarrowing<I: Simd>: ScaledTables<I> {
     }
 }
 
-/// Those of them that have a table for each scale, or one for all.
+/// The scaled kernels that have a table for each scale, or one for all.
 pub(in crate::kernels) trait ScaledTables<I: Simd> {
     /// The kernel by [`Sixteen`], if there is one.
     fn sixteen<const BITS: usize>() -> Option<RunScaled>
@@ -244,13 +245,13 @@ pub(in crate::kernels) trait ScaledTables<I: Simd> {
     {
         None
     }
-    /// Has it the kernels of [`Mantissas`]?
+    /// Whether there are the kernels of [`Mantissas`].
     const BY_MANTISSAS: bool = false;
-    /// The kernel to floats of so many bits, if it has.
+    /// The kernel by [`Mantissas`] to floats of this many bits, if there is one.
     fn by_mantissas(_bits: u32) -> Option<RunScaled> {
         None
     }
-    /// Makes its tables: see [`mantissas::split`].
+    /// Makes the tables of [`Mantissas`]: see [`mantissas::split`].
     fn split(_quotients: &[u8], _tables: &mut [Table128], _exponents: &mut [u32]) {}
 }
 
@@ -309,7 +310,7 @@ impl<I: NarrowsByF16> ScaledTables<I> for ByF16 {
 }
 
 impl<I: NarrowsByWords> ScaledTables<I> for ByWords {
-    /// (Tables of 128 words are as fast as those of 16 here, and need no exponents added.)
+    /// (Here, tables of 128 words are as fast as those of 16, and need no exponents added.)
     fn sixteen<const BITS: usize>() -> Option<RunScaled>
     where
         Bits<BITS>: Width<Block<I> = I::V>,

@@ -1,4 +1,4 @@
-//! Codes of 4 bits by the products of all codes with each scale.
+//! Casts codes of 4 bits by the products of all codes with each scale.
 
 use super::super::Codec;
 use super::super::job::{Job, Table};
@@ -24,7 +24,7 @@ impl Reads for Products {
     #[inline(always)]
     fn loaded<I: Simd>(isa: I, table: &Table) -> [I::V; 4] {
         static CODES: [[u8; 16]; 4] = [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]; 4];
-        // SAFETY: a register has no more bytes than that.
+        // SAFETY: a register has no more bytes than `CODES`.
         let codes = unsafe { isa.load(CODES.as_ptr().cast()) };
         floats::<I, Nibble>(isa, &Nibble::loaded(isa, table), codes)
     }
@@ -40,16 +40,16 @@ impl Reads for Products {
 /// Codes of 4 bits by the [products](Products) of all codes as words of float16 or bfloat16: each code picks its word.
 pub(in crate::kernels) struct ByProducts;
 
-/// What products become.
+/// How products become words.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Halves {
     extras: Extras,
-    /// They become float16, not bfloat16.
+    /// Whether they become float16; otherwise bfloat16.
     are_f16: bool,
 }
 
 impl Halves {
-    /// Products as words. None is a NaN, or a subnormal bfloat16.
+    /// Products as words. No product is a NaN, or a subnormal bfloat16.
     #[inline(always)]
     fn words<I: Simd>(self, isa: I, x: [I::V; 4]) -> [I::V; 2] {
         registers!(2, K => {
@@ -80,13 +80,13 @@ impl<I: NarrowsByF16> Codec<I> for ByProducts {
             let s = numbers(isa, &scale, scale.scales);
             return halves.words(isa, product(isa, loaded, s, &scale));
         }
-        // SAFETY: as in `numbers`, of groups.
+        // SAFETY: as in `numbers`, for scales of groups.
         let splat = |k: usize| unsafe {
             let at = scale.at + k * I::BYTES / 4;
             isa.splat32(scale.scales.add(at >> scale.shift).cast::<u32>().read())
         };
         if scale.shift > const { LEAST_GROUP.trailing_zeros() } {
-            // (A second 16 elements of the same group have the same words.)
+            // A second 16 elements of the same group have the same words.
             let x = registers!(4, K => {
                 let first = if I::BYTES == 64 { K & 2 } else { K & 1 };
                 isa.mul_f32(loaded[first], splat(first))

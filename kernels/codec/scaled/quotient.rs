@@ -16,7 +16,7 @@ use crate::kernels::simd::Simd;
 /// ```text
 /// q = x * (1 / S)           right to 4 of the 24 bits behind the first
 /// ```
-/// Where no q of a block is as near to a tie as that, what they are rounded to is what the quotients are. Else, of 12 bits:
+/// Where no q of a block is that near to a tie, rounding q gives what rounding the quotient gives. Otherwise, with 12 bits:
 /// ```text
 /// m = q to 12 bits          x / S lies between m and a neighbour of it
 /// t = x - m * S             of which the sign is exact: m and a neighbour of it are nearer to each other than that loses
@@ -45,7 +45,7 @@ impl<I: Simd, S: AsF32<I>, T: Ties> AsF32<I> for Quotient<S, T> {
             let scales = numbers(isa, &scale, scale.scales);
             let m = registers!(4, K => {
                 let near = isa.and(isa.add32(q[K], isa.splat32(0x800)), isa.splat32(!0xFFF));
-                // (The sum of 0x800 and the largest NaN is no NaN any more. Sources of 16 bits have none that is so large.)
+                // The sum of 0x800 and the largest NaN is no longer a NaN. Sources of 16 bits have no NaN that large.
                 if const { bits::<S>() < 32 } {
                     near
                 } else {
@@ -65,7 +65,7 @@ impl<I: Simd, S: AsF32<I>, T: Ties> AsF32<I> for Quotient<S, T> {
             if scale.others.adds_first {
                 return S::kept(isa, registers!(4, K => isa.add_f32(isa.number_f32(q[K]), zeros[K])));
             }
-            // (1.5 * 2^23 has an ulp of 1: a sum with it is rounded to an integer. Larger numbers saturate.)
+            // 1.5 * 2^23 has an ulp of 1, so a sum with it is rounded to an integer. Larger numbers saturate.
             let magic = isa.splat32(12_582_912f32.to_bits());
             let back = isa.splat32((-12_582_912f32).to_bits());
             q = registers!(4, K => {
@@ -86,7 +86,7 @@ impl<I: Simd, S: AsF32<I>, T: Ties> NearF32<I> for Quotient<S, T> {
     }
 }
 
-/// x - m * (scale with factor), or a number of the same sign, if m has up to 12 bits.
+/// x - m * (scale with factor), or a number of the same sign, where m has up to 12 bits.
 ///
 /// ```text
 /// x - m * s               without a factor: rounded once
@@ -102,28 +102,28 @@ pub(in crate::kernels) fn rest<I: Simd>(isa: I, factor: Factor, x: I::V, minus_m
     if factor.divides { isa.mul_add_f32(x, by, product) } else { isa.mul_add_f32(product, by, x) }
 }
 
-/// Rounds the quotient x / S to odd: `m` is its first 12 bits, and `t` has the sign of x - m * S.
+/// Rounds the quotient x / S to odd. `m` has its first 12 bits, and `t` has the sign of x - m * S.
 #[inline(always)]
 fn towards<I: Simd>(isa: I, x: I::V, m: I::V, t: I::V) -> I::V {
-    // 1 if the signs of both are equal, else -1.
+    // 1 if both have the same sign, else -1.
     let step = isa.sub32(isa.splat32(1), isa.and(isa.shr32::<30>(isa.xor(t, x)), isa.splat32(2)));
-    // (Inf and NaN stay as they are: t is NaN then.)
+    // Inf and NaN stay as they are, because t is a NaN then.
     isa.where_number_f32(t, isa.add32(m, step), m)
 }
 
 /// Where the ties of a target are.
 pub(in crate::kernels) trait Ties {
-    /// It is one of integers, which may have zero points.
+    /// Whether the target is an integer, which may have zero points.
     const OF_INTEGERS: bool = false;
 
-    /// May one of these quotients be on the wrong side of a tie, or its exact value be a tie?
+    /// Whether one of these quotients may be on the wrong side of a tie, or its exact value may be a tie.
     ///
-    /// With `x * (1 / S)` the error is below 2^-24 each for S, which may be a scale with the factor of the tensor, for the inverse and for
-    /// the product: in all less than 4 of the last of 24 bits.
+    /// In `x * (1 / S)`, the error is below 2^-24 for each of S, which may be a scale with the factor of the tensor, the
+    /// inverse, and the product: in all, less than 4 units in the last of 24 bits.
     fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool;
 }
 
-/// Ties of any target of up to 8 significant bits: every number of 9 bits counts as one.
+/// The ties of any target of up to 8 significant bits: every number of 9 bits counts as a tie.
 pub(in crate::kernels) struct OfAny;
 
 impl Ties for OfAny {
@@ -133,12 +133,12 @@ impl Ties for OfAny {
     }
 }
 
-/// Ties of integers of up to 8 bits: the middles between them.
+/// The ties of integers of up to 8 bits: the middles between them.
 ///
 /// ```text
 /// s = q + 1.5 * 2^9         in [2^9, 2^10), the ulps are 2^-14, and q is wrong by one of them at most
 /// ```
-/// Of another s, q is less than -2^8 or 2^8 at least: it saturates, whatever it is rounded to and the zero point is.
+/// If s is outside, q is below -2^8 or at least 2^8: it saturates, however it is rounded and whatever the zero point is.
 pub(in crate::kernels) struct OfIntegers;
 
 impl Ties for OfIntegers {
@@ -151,12 +151,12 @@ impl Ties for OfIntegers {
     }
 }
 
-/// Ties of the float `DTYPE` (its index among the dtypes), whose smallest normal number is L.
+/// The ties of the float `DTYPE` (its index among the dtypes), whose smallest normal number is L.
 ///
 /// ```text
 /// s = |q| + max(|q|, L)     of a normal q, twice it; of a subnormal one, a number above L, where ulps are the same
 /// ```
-/// Ties of s have the bit behind the mantissa, and nothing behind that.
+/// Ties have, in s, the bit behind the mantissa set, and no bit behind that.
 pub(in crate::kernels) struct OfFloat<const DTYPE: usize>;
 
 impl<const DTYPE: usize> OfFloat<DTYPE> {
@@ -176,7 +176,7 @@ impl<const DTYPE: usize> Ties for OfFloat<DTYPE> {
     }
 }
 
-/// Is any lane of four registers within `NEAR` of `at` plus a multiple of `every`, a power of two?
+/// Whether any lane of four registers is within `NEAR` of `at` plus a multiple of `every`, which is a power of two.
 #[inline(always)]
 fn is_near<I: Simd, const NEAR: u32>(isa: I, x: [I::V; 4], at: u32, every: u32) -> bool {
     let (added, mask) = (isa.splat32(NEAR.wrapping_sub(at)), isa.splat32(every - 1));

@@ -1,4 +1,4 @@
-//! Codes by a table of 16 words.
+//! Casts codes by a table of 16 words.
 
 use super::super::job::{Job, Table, Target};
 use super::super::source::Input;
@@ -10,17 +10,17 @@ use crate::formats::dtype::Kind;
 use crate::kernels::scale::{Scale, Table16, Table128};
 use crate::kernels::simd::{NarrowsByF16, Simd};
 
-/// Codes of `BITS` bits by a table of 16 words for each group. A code of 4 bits is the index of its word. Codes of 8 bits, to bfloat16:
+/// Codes of `BITS` bits, by a table of 16 words for each group. A code of 4 bits is the index of its word. For codes of 8 bits, to bfloat16:
 ///
 /// ```text
 /// first = exponent of the code, but 1 if it is larger
 /// word = words[first and the mantissa]       of one of the first codes, up to the end of those with exponent 1
 /// word += exponent - first                   the product has the same significant bits, and is rounded as it was
 /// ```
-/// No product is subnormal or beyond the largest number, no scale is 0 or negative. NaN and Inf are the same under all scales.
+/// No product is subnormal or beyond the largest number, and no scale is 0 or negative. NaN and Inf are the same under all scales.
 ///
-/// Or, if groups of codes of 8 bits have deltas, all use the first 16 words of one table of bfloat16, and a group adds to the exponents of
-/// words but 0.
+/// If groups of codes of 8 bits have deltas, all of them use the first 16 words of one table of bfloat16 instead, and the delta
+/// of a group is added to the exponents of words other than 0.
 pub(in crate::kernels) struct Sixteen<const BITS: usize>;
 
 impl<const BITS: usize> Reads for Sixteen<BITS>
@@ -41,7 +41,7 @@ where
         let is_one = BITS == 8 && !scale.deltas.is_null();
         let group = if is_one { Scale::ALL } else { scale.shift };
         if !is_kept || scale.at & ((1 << group) - 1) == 0 {
-            // SAFETY: whoever makes a scale says that there are words for all blocks, which the loop counts.
+            // SAFETY: whoever makes a scale promises that there are words for all blocks, which the loop counts.
             unsafe {
                 let (low, all) = if is_one {
                     (scale.tables.cast::<u8>(), size_of::<Table128>())
@@ -58,7 +58,7 @@ where
 /// Masks of the bits of a code, and what codes of 8 bits need.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct CodeParts<V> {
-    /// All bits but the sign, where zeros have one.
+    /// All bits but the sign, if codes have one.
     magnitude: V,
     mantissa: V,
     exponent: V,
@@ -66,9 +66,9 @@ pub(in crate::kernels) struct CodeParts<V> {
     first: V,
     /// The shift from there to the exponent of a bfloat16, in the high byte of a word.
     right: V,
-    /// The code of the largest number: Inf and NaN are above.
+    /// The code of the largest number. Inf and NaN are above it.
     most: V,
-    /// The distance of Inf from that; 0 if there is none.
+    /// The distance of Inf from the largest number; 0 if there is no Inf.
     inf: V,
 }
 
@@ -103,7 +103,7 @@ where
         k: &CodeParts<I::V>,
         Input { block, loaded: Under { loaded: [low, high], scale } }: Input<I, Self::From>,
     ) -> Block<I, Bits<16>> {
-        // (The bits above a code of 4 bits are arbitrary.)
+        // The bits above a code of 4 bits are arbitrary.
         let code = isa.and(isa.before_zips::<2>(block), isa.splat8(u8::MAX >> (8 - BITS)));
         let magnitude = isa.and(code, k.magnitude);
         let mut words;

@@ -1,4 +1,4 @@
-//! Codes by a table of 128 words.
+//! Casts codes by a table of 128 words.
 
 use super::super::Codec;
 use super::super::job::{Job, Table};
@@ -28,8 +28,8 @@ where
     #[inline(always)]
     fn begin<I: Simd>(isa: I, loaded: &mut [[I::V; 2]; 2], scale: &Scale, is_kept: bool) {
         if !is_kept || scale.at & ((1 << scale.tables_shift) - 1) == 0 {
-            // SAFETY: whoever makes a scale says that there are tables for all blocks, which the loop counts. Registers are of
-            // 64 bytes where this is called.
+            // SAFETY: whoever makes a scale promises that there are tables for all blocks, which the loop counts. Registers
+            // have 64 bytes where this is called.
             unsafe {
                 let table = scale.tables.add(scale.at >> scale.tables_shift).cast::<u8>();
                 *loaded = registers!(2, P => registers!(2, K => isa.load(table.add(128 * P + K * I::BYTES))));
@@ -38,8 +38,8 @@ where
     }
 }
 
-/// Codes of `BITS` bits by a table of 128 words for each group. With `ADDS`, there is one table of bfloat16 for all groups, and a group
-/// adds to the exponents of its words. (The top bit of a code of 8 bits flips the sign of the word.)
+/// Codes of `BITS` bits, by a table of 128 words for each group. With `ADDS`, there is one table of bfloat16 for all groups,
+/// and what a group has is added to the exponents of its words. (The top bit of a code of 8 bits flips the sign of the word.)
 pub(in crate::kernels) struct Tabled<const BITS: usize, const ADDS: bool>;
 
 impl<I: NarrowsByWords, const BITS: usize, const ADDS: bool> Codec<I> for Tabled<BITS, ADDS>

@@ -1,4 +1,4 @@
-//! bfloat16s to codes of 4 bits by a table for each code of a scale.
+//! Casts bfloat16 to codes of 4 bits by a table for each code of a scale.
 
 use super::super::Codec;
 use super::super::job::Job;
@@ -9,16 +9,16 @@ use super::arrays::tables;
 use super::under::{Scaled, Under, without_sign_of_zero};
 use crate::kernels::simd::NarrowsByF16;
 
-/// bfloat16s under scales of 8 bits to packed float4: each code of a scale has a table of thresholds, the magnitudes from which on the
-/// code of an element is the next one.
+/// bfloat16s under scales of 8 bits, to packed float4. Each code of a scale has a table of thresholds: the magnitudes from
+/// which on an element has the next code.
 ///
 /// ```text
 /// e = clamp(exponent - first, 0, 7)             0 for what becomes 0, 7 for what overflows
 /// code = codes[e] - (m < thresholds[e]) - (m < thresholds[e + 8])
 /// ```
-/// * Of seven thresholds no three have the same exponent: each is at least 1.4 times the one before.
+/// * Of the seven thresholds, no three have the same exponent, because each is at least 1.4 times the one before.
 /// * Mantissas are doubled. A threshold that an exponent does not have is 255.
-/// * The rows of a table: the 16 thresholds; the 8 codes of what is not below a threshold, and `first`.
+/// * The rows of a table: first the 16 thresholds; then the 8 codes of elements that are below no threshold, and `first`.
 pub(in crate::kernels) struct ByThresholds;
 
 /// The number that replaces a NaN, and the sign bit of a code.
@@ -49,7 +49,7 @@ impl<I: NarrowsByF16> Codec<I> for ByThresholds {
         let mut x = without_sign_of_zero(isa, scale.others.loses_sign, block);
         let doubled = registers!(2, K => isa.add16(x[K], x[K]));
         let (mut exponent, mut mantissa) = (isa.high16(doubled), isa.low16(doubled));
-        // (An exponent of 255 is that of Inf or NaN.)
+        // An exponent of 255 is that of Inf or NaN.
         if isa.top_bits(isa.sub_u8(exponent, isa.splat8(127))) != 0 {
             let inf = isa.splat16(2 * Bf16::INF);
             x = registers!(2, K => isa.select_above16(doubled[K], inf, k.nan, x[K]));

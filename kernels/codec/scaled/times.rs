@@ -1,4 +1,4 @@
-//! Elements times their scales.
+//! Elements multiplied with their scales.
 
 use core::marker::PhantomData;
 
@@ -12,9 +12,9 @@ use super::under::{Of, Scaled, Under};
 use crate::kernels::scale::{Factor, How, Scale};
 use crate::kernels::simd::{Extras, Simd};
 
-/// Elements times their scales: the product, rounded once to f32.
+/// Elements multiplied with their scales, rounded once to f32.
 ///
-/// A tensor's factor follows, where the product is exact.
+/// If the tensor has a factor, the product with the scale is exact, and the factor follows.
 pub(in crate::kernels) type Times<S> = Scaled<Of<S, Multiplied>>;
 
 /// See [`Times`].
@@ -35,7 +35,7 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Times<S> {
     }
 }
 
-/// Elements times their scales `s`.
+/// Multiplies elements with their scales `s`, and does what else `scale` asks for.
 #[inline(always)]
 pub(super) fn product<I: Simd>(isa: I, mut c: [I::V; 4], mut s: [I::V; 4], scale: &Scale) -> [I::V; 4] {
     if !scale.zeros.is_null() {
@@ -46,7 +46,7 @@ pub(super) fn product<I: Simd>(isa: I, mut c: [I::V; 4], mut s: [I::V; 4], scale
         c = registers!(4, K => isa.mul_f32(c[K], s[K]));
         s = [isa.splat32(scale.tensor.by.to_bits()); 4];
     }
-    // (Nothing is divided by its scale here.)
+    // `How::Over` does not occur: nothing is divided by its scale here.
     match (scale.how, scale.tensor.divides) {
         (How::Near, false) => registers!(4, K => isa.mul_f32(c[K], s[K])),
         (How::Near, true) => registers!(4, K => isa.div_f32(c[K], s[K])),

@@ -1,4 +1,4 @@
-//! Sources under scales: how they are read, and what they have loaded.
+//! Sources under scales: how they are read, and what is loaded for them.
 
 use core::marker::PhantomData;
 
@@ -15,18 +15,18 @@ pub(in crate::kernels) struct Scaled<R>(PhantomData<R>);
 pub(in crate::kernels) trait Reads {
     type Width: Width;
     const FLOATS: bool = false;
-    /// What it has loaded of tables: that of the job, and those of groups.
+    /// What is loaded of tables: of that of the job, and of those of groups.
     type Loaded<I: Simd>: Copy;
 
-    /// Loads what it needs of the table of the job, and leaves room for the others.
+    /// Loads what is needed of the job's table, and leaves room for the tables of groups.
     fn loaded<I: Simd>(isa: I, table: &Table) -> Self::Loaded<I>;
 
-    /// Loads what is needed for a group, if one begins with the next block, or if nothing `is_kept` yet.
+    /// Loads what is needed for a group, if one begins with the next block, or if nothing has been loaded yet (`is_kept`).
     #[inline(always)]
     fn begin<I: Simd>(_: I, _: &mut Self::Loaded<I>, _: &Scale, _is_kept: bool) {}
 }
 
-/// What the source `S` reads, for the arithmetic `A`.
+/// What the source `S` reads, with the arithmetic `A`.
 pub(in crate::kernels) struct Of<S, A>(PhantomData<(S, A)>);
 
 impl<S: Source, A> Reads for Of<S, A> {
@@ -40,7 +40,7 @@ impl<S: Source, A> Reads for Of<S, A> {
     }
 }
 
-/// Elements of `BITS` bits, for codecs that look up what they need themselves.
+/// Elements of `BITS` bits, for codecs that themselves look up what they need.
 impl<const BITS: usize> Reads for Bits<BITS>
 where
     Self: Width,
@@ -52,7 +52,7 @@ where
     fn loaded<I: Simd>(_: I, _: &Table) {}
 }
 
-/// What a source has loaded of tables, and the scales of a block.
+/// What is loaded of tables for a source, and the scales of a block.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Under<L> {
     pub(in crate::kernels) loaded: L,
@@ -70,13 +70,13 @@ impl<R: Reads> Source for Scaled<R> {
     }
 }
 
-/// Elements of 16 bits, of which -0 has become 0 if it `loses` its sign.
+/// Elements of 16 bits. If `loses`, -0 becomes 0.
 #[inline(always)]
 pub(super) fn without_sign_of_zero<I: NarrowsByF16>(isa: I, loses: bool, x: [I::V; 2]) -> [I::V; 2] {
     if !loses {
         return x;
     }
-    // (Doubled, only 0 and -0 are 0.)
+    // Doubled, only 0 and -0 are 0.
     registers!(2, K => {
         let magnitude = isa.add16(x[K], x[K]);
         isa.select_above16(magnitude, isa.splat16(0), x[K], isa.splat16(0))
