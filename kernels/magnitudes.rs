@@ -115,7 +115,7 @@ fn larger<I: Simd, const WIDTH: usize>(isa: I, a: I::V, b: I::V) -> I::V {
     if WIDTH == 4 { isa.max_u32(a, b) } else { isa.max_u16(a, b) }
 }
 
-/// Does groups of `REGISTERS` registers of 16-bit lanes, eight groups at a time. Returns how many groups were done.
+/// Handles groups of `REGISTERS` registers of 16-bit lanes, eight groups at a time. Returns how many groups were done.
 #[inline(always)]
 fn eight<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
     let (eights, _) = found.as_chunks_mut::<8>();
@@ -131,7 +131,7 @@ fn eight<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8])
     8 * n
 }
 
-/// Does groups of half a register of 16-bit lanes (with AVX-512, 16 elements, as NVFP4 has them), sixteen at a time; fewer are
+/// Handles groups of half a register of 16-bit lanes (with AVX-512, 16 elements, as NVFP4 has them), sixteen at a time; fewer are
 /// followed by zeros. Returns how many groups were done: all.
 #[inline(always)]
 fn halves<I: Simd>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
@@ -188,7 +188,7 @@ fn zipped<I: Simd, const BYTES: usize>(isa: I, a: I::V, b: I::V) -> I::V {
     isa.max_u16(low, high)
 }
 
-/// Does groups of `REGISTERS` registers of 32-bit lanes, four groups at a time: their registers are zipped into one, in which
+/// Handles groups of `REGISTERS` registers of 32-bit lanes, four groups at a time: their registers are zipped into one, in which
 /// every piece of 16 bytes has a lane of each group. Returns how many groups were done.
 #[inline(always)]
 fn four<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) -> usize {

@@ -117,7 +117,7 @@ impl Room {
         Self::brought(layout).or_else(|| Self::allocated(layout))
     }
 
-    /// Allocates memory. None if there is none, or if it would have no bytes.
+    /// Allocates memory. None if there is no memory, or if it would have no bytes.
     pub(super) fn allocated(layout: Layout) -> Option<Self> {
         if layout.size() == 0 {
             return None;

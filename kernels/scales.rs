@@ -59,7 +59,7 @@ enum Work<'a> {
     Integers(&'a mut [f64], [f64; 2]),
 }
 
-/// Does this work: there is a single kernel for all kinds of it. Must not be called on the scalar reference.
+/// Runs a kind of work; there is a single kernel for all kinds. Must not be called on the scalar reference.
 fn each(isa: Present, work: Work<'_>, numbers: &[f64]) -> u128 {
     /// Not a closure: see `Task`.
     struct Each<'a>(Work<'a>, &'a [f64]);
@@ -336,9 +336,9 @@ pub(crate) struct Near {
 /// element lies on another side of a tie than the exact quotient. Scales for which that is not possible are flagged [`TIES`], and counted.
 ///
 /// ```text
-/// x = t * S to so many bits     the one x that x / S may be near the tie t for: its neighbours are 2^-bits away
-/// r = x - t * S                 of which the sign is exact, as `rest` says: on which side of t the quotient is, or that it is t
-/// d = x * v - t                 the same of the product: the larger one of two x has no smaller product
+/// x = t * S in so many bits     the only x whose quotient x / S may be near the tie t: its neighbours are 2^-bits away
+/// r = x - t * S                 its sign is exact, as `rest` says: the side of t on which the quotient lies, or 0 if it is t
+/// d = x * v - t                 its sign says the same of the product. (The larger one of two x has no smaller product.)
 /// ```
 /// v is the rounded inverse, or that plus or minus 8 ulps, which is more than any product is off. (For a scale that was found,
 /// which is a magnitude divided and rounded, all r have the same sign or are 0, so one direction serves all ties.)

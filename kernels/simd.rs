@@ -810,7 +810,7 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     type Integers;
     /// How elements are looked up in tables: [`AtOnce`] or [`ByRows`].
     type Lookups;
-    /// The same operations with dynamic rounding: as the control register says, even where instructions could carry their own.
+    /// This type with dynamic rounding: operations round as the control register says, even where instructions could carry a rounding.
     type Dynamic: Simd;
     /// The instruction set for which loops with constant strides are compiled (the compiler turns them into shuffles): this one, or a
     /// narrower one that it includes.
@@ -986,7 +986,7 @@ pub(crate) trait NarrowsByWords: NarrowsByF16 {
     /// Shifts each lane by its own count; the result is 0 from 16 on.
     fn shl16v(self, a: Self::V, counts: Self::V) -> Self::V;
     fn shr16v(self, a: Self::V, counts: Self::V) -> Self::V;
-    /// The high byte of each lane of 16 bits, rounded to odd.
+    /// The high byte of each lane of 16 bits, rounded to odd by the low byte.
     fn odd_high16(self, a: [Self::V; 2]) -> Self::V;
     /// Looks up in two registers of 64 bytes; the top bit of an index is ignored.
     fn lookup_two(self, table: [Self::V; 2], index: Self::V) -> Self::V;

@@ -84,7 +84,7 @@ impl<'a> Tiles<'a> {
         // A single intermediate result may have the room of both buffers.
         let room = if kept.len() == 1 && !reshapes(route) { 2 * TILE } else { TILE };
         let tile = room / widest;
-        // (A tile of single bits may be less than a line.)
+        // A tile of single bits may be less than a line.
         let streams = may_stream && route.dst.size(tile).is_multiple_of(LINE);
         Self { plan, src, dst, n, tile, streams, ahead }
     }

@@ -69,8 +69,8 @@ impl<F: Fn(usize, *const u8, *mut u8, usize)> Maker<F> {
         Self { make, peels }
     }
 
+    /// # Safety
     /// The `n` elements are readable from `src` on and writable from `dst` on.
-    /// They are readable and writable.
     #[inline(always)]
     unsafe fn make(&self, first: usize, src: *const u8, dst: *mut u8, n: usize) {
         (self.make)(first, src, dst, n);

@@ -58,8 +58,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
         // have room for a whole one: only its own bytes are copied to the first, and only its own from the second. Blocks begin
         // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
         unsafe {
-            // The kernel may be called without an environment, but the codec operates on floats: it is run again in one that
-            // keeps subnormals.
+            // Where no environment is set, the caller may have subnormals flushed: the kernel is run again in one that keeps them.
             if const { C::FLOATS && !C::FLUSHES } && !isa.keeps_subnormals() {
                 return (job.rerun)(job, src, dst, n, apart);
             }

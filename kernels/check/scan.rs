@@ -1,4 +1,4 @@
-//! Scans: do all codes of a run fit?
+//! Scans, which find out whether all codes of a run fit.
 
 use core::marker::PhantomData;
 

@@ -38,9 +38,9 @@ pub(in crate::kernels) struct Job {
 
 /// Casts rows of `n` elements, of which the first begin at `src` and `dst`.
 ///
-/// As for a [`PlanKernel`](crate::kernels::plan::PlanKernel); besides, the instruction set is available, the job has the dtypes
-/// of the codec, and its table is there if the codec needs one.
-/// its table is there if it needs one.
+/// # Safety
+/// As for a [`PlanKernel`](crate::kernels::plan::PlanKernel), for every row; the instruction set is available, the job has the
+/// dtypes of the codec, and its table is there if the codec needs one.
 pub(in crate::kernels) type RunRows =
     unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart);
 

@@ -18,9 +18,9 @@ use crate::kernels::simd::Simd;
 /// ```
 /// Where no q of a block is that near to a tie, rounding q gives what rounding the quotient gives. Otherwise, with 12 bits:
 /// ```text
-/// m = q to 12 bits          x / S lies between m and a neighbour of it
+/// m = q in 12 bits          x / S lies between m and a neighbour of m
 /// t = x - m * S             of which the sign is exact: m and a neighbour of it are nearer to each other than that loses
-/// q = m and a last bit      up or down, as t says, unless it is 0
+/// q = m and a last bit      up or down, as the sign of t says, unless t is 0
 /// ```
 pub(in crate::kernels) type Quotient<S, T> = Scaled<Of<S, Divided<T>>>;
 
@@ -154,7 +154,7 @@ impl Ties for OfIntegers {
 /// The ties of the float `DTYPE` (its index among the dtypes), whose smallest normal number is L.
 ///
 /// ```text
-/// s = |q| + max(|q|, L)     of a normal q, twice it; of a subnormal one, a number above L, where ulps are the same
+/// s = |q| + max(|q|, L)     for a normal q, twice |q|; for a subnormal q, a number above L, where ulps are the same
 /// ```
 /// Ties have, in s, the bit behind the mantissa set, and no bit behind that.
 pub(in crate::kernels) struct OfFloat<const DTYPE: usize>;

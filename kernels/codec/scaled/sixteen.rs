@@ -15,7 +15,7 @@ use crate::kernels::simd::{NarrowsByF16, Simd};
 /// ```text
 /// first = exponent of the code, but 1 if it is larger
 /// word = words[first and the mantissa]       of one of the first codes, up to the end of those with exponent 1
-/// word += exponent - first                   the product has the same significant bits, and is rounded as it was
+/// word += exponent - first                   the product has the same significant bits, and is rounded in the same way
 /// ```
 /// No product is subnormal or beyond the largest number, and no scale is 0 or negative. NaN and Inf are the same under all scales.
 ///
