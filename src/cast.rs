@@ -1,4 +1,4 @@
-//! The front door: slices, bytes, single values, and the resolved [`Caster`] behind them all.
+//! The casts of slices, bytes and single values, and the [`Caster`] that they all run.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,12 +21,12 @@ use crate::kernels::present::Present;
 use crate::kernels::{plans, scalar};
 use crate::room::{allocated, vec_with_capacity};
 
-/// A cast that has been decided: dtypes, options, instruction set, kernel. Small and `Copy`; make one,
-/// keep it, and use it from any thread. (To make the first one for a source of 8 bits or fewer and some options takes
-/// longer, because it makes a table, which is kept.)
+/// A resolved cast: dtypes, options, instruction set and kernel. It is small and `Copy`: make one,
+/// keep it, and use it from any thread. Making the first one for a source of 8 bits or fewer and given options takes
+/// longer, because it makes a table, which is kept.
 ///
-/// Buffers are bytes and a number of elements, at any alignment. [`DType::byte_len`] says how many bytes
-/// those take; a buffer must have exactly so many.
+/// Buffers are passed as bytes and a number of elements, at any alignment. [`DType::byte_len`] says how many bytes
+/// the elements take; a buffer must have exactly that many.
 ///
 /// ```
 /// use lanecast::{CastOptions, Caster, DType};
@@ -39,7 +39,7 @@ use crate::room::{allocated, vec_with_capacity};
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 ///
-/// What casts is printed with it: a copy, so many kernels one after the other, or the scalar reference.
+/// `Debug` prints what does the casting, too: a copy, a number of kernels one after the other, or the scalar reference.
 ///
 /// ```
 /// use lanecast::{CastOptions, Caster, DType, Isa};
@@ -67,7 +67,7 @@ impl fmt::Debug for Caster {
 }
 
 impl Caster {
-    /// Decides the cast of `from` to `to` under `options`.
+    /// Resolves the cast of `from` to `to` under `options`.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -78,8 +78,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The instruction set that the options or `LANECAST_ISA` name is not available, or there is no memory for what has been
-    /// decided.
+    /// The instruction set that the options or `LANECAST_ISA` name is not available, or there is no memory for the plan.
     #[inline]
     pub fn new(from: DType, to: DType, options: &CastOptions) -> Result<Self, Error> {
         match plan(from, to, options) {
@@ -88,7 +87,7 @@ impl Caster {
         }
     }
 
-    /// The same cast on another instruction set.
+    /// Returns the caster of the same dtypes and options on another instruction set.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType, Isa};
@@ -99,7 +98,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// It is not available, or there is no memory for what has been decided.
+    /// The instruction set is not available, or there is no memory for the plan.
     pub fn with_isa(self, isa: Isa) -> Result<Self, Error> {
         Self::new(self.from(), self.to(), &self.options().isa(isa))
     }
@@ -126,7 +125,7 @@ impl Caster {
         self.plan.plan.to
     }
 
-    /// The instruction set it runs on.
+    /// The instruction set that the cast runs on.
     ///
     /// ```
     /// # use lanecast::{CastOptions, Caster, DType};
@@ -138,7 +137,7 @@ impl Caster {
         self.present().isa()
     }
 
-    /// The bytes of a source of `n` elements; None if that overflows.
+    /// The number of bytes of a source of `n` elements; None if that overflows.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -150,7 +149,7 @@ impl Caster {
         self.plan.plan.route.src.byte_len(n)
     }
 
-    /// The bytes of a destination of `n` elements; None if that overflows.
+    /// The number of bytes of a destination of `n` elements; None if that overflows.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -163,7 +162,7 @@ impl Caster {
         self.plan.plan.route.dst.byte_len(n)
     }
 
-    /// The same, with the proof that it is available.
+    /// The instruction set, as proof that it is available.
     pub(crate) const fn present(&self) -> Present {
         self.plan.plan.isa
     }
@@ -213,8 +212,8 @@ impl Caster {
         self.fill(src, dst.into(), n)
     }
 
-    /// Casts `n` elements from number `first` on, of a source of `first + n`. Those of fewer than 8 bits may begin within a byte,
-    /// as in Arrow's bitmaps, which are `uint1`. (Stochastic rounding counts the elements of a call: the first is number 0 of it, as in every cast.)
+    /// Casts the last `n` elements of a source of `first + n` elements. Elements of fewer than 8 bits may begin within a byte,
+    /// as in Arrow's bitmaps, which are `uint1`. Stochastic rounding numbers the elements of each call: here element `first` is number 0.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -232,7 +231,7 @@ impl Caster {
         self.fill_from(src, first, dst.into(), n).map(drop)
     }
 
-    /// The same to memory that need not be initialised, which is returned initialised.
+    /// As [`Caster::cast_from`], to memory that need not be initialised and is returned initialised.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -264,7 +263,7 @@ impl Caster {
         mut dst: Destination<'a, u8>,
         n: usize,
     ) -> Result<&'a mut [u8], Error> {
-        /// Elements that are moved to the beginning of a byte at a time: whole bytes on both sides.
+        /// How many elements are shifted to a byte boundary at a time; they are whole bytes on both sides.
         const TILE: usize = 4096;
         let (from, options) = (self.from(), self.options());
         let Some(all) = first.checked_add(n) else {
@@ -274,7 +273,7 @@ impl Caster {
         check_size(Side::Destination, self.to(), options.dst_packing, n, dst.size())?;
         let [source, target] = self.layouts();
         let bits = source.size(8);
-        // (8 elements have as many bytes as one has bits.)
+        // The bytes of 8 elements are the bits of one.
         let (begin, shift) = (source.size(first / 8 * 8) + first % 8 * bits / 8, first % 8 * bits % 8);
         let src = &src[begin.min(src.len())..];
         if shift == 0 {
@@ -294,7 +293,7 @@ impl Caster {
             let to = target.size(done)..target.size(done + len);
             part.at(done).fill::<u8, u8>(room, dst.part(to), len)?;
         }
-        // SAFETY: the tiles are all of it.
+        // SAFETY: the tiles cover the whole destination, and `fill` has initialised each of them.
         Ok(unsafe { dst.assume_init() })
     }
 
@@ -309,14 +308,14 @@ impl Caster {
         route.src.holds(n, source) && route.dst.holds(n, destination)
     }
 
-    /// The error of [`Caster::check`]. (Not inlined, so that the caller saves no registers for it.)
+    /// The error of [`Caster::check`]. It is not inlined, so that the caller saves no registers for it.
     #[cold]
     #[inline(never)]
     fn refuse(&self, source: usize, destination: usize, n: usize) -> Result<(), Error> {
         Err(self.wrong_size(source, destination, n))
     }
 
-    /// Finds out which buffer is wrong.
+    /// Finds out which buffer has the wrong size.
     #[cold]
     fn wrong_size(&self, source: usize, destination: usize, n: usize) -> Error {
         let options = self.options();
@@ -335,30 +334,30 @@ impl Caster {
         [self.plan.route.src, self.plan.route.dst]
     }
 
-    /// The caster for a part of a cast of `n` elements. (Whether results are streamed depends on all of them.)
+    /// The caster for some elements of a cast of `n`: whether results are streamed depends on all `n`.
     pub(crate) fn part_of(mut self, n: usize) -> Self {
         self.plan = self.plan.part_of(n);
         self
     }
 
-    /// What it is.
+    /// The route.
     pub(crate) fn route(&self) -> &Route {
         &self.plan.route
     }
 
-    /// The options it was made from, or equivalent ones for this pair.
+    /// The options that the caster was made from, or equivalent ones for this pair.
     pub(crate) fn options(&self) -> CastOptions {
         let (stream_from, stochastic) = (self.plan.stream_option(), self.plan.stochastic());
         CastOptions { isa: Some(self.isa()), stream_from, stochastic, ..self.plan.options }
     }
 
-    /// The caster for a part of a cast that begins with this element: with random words of its own, under stochastic rounding.
+    /// The caster for some elements of a cast, from this one on: under stochastic rounding it has the random words of those elements.
     pub(crate) fn at(mut self, element: usize) -> Self {
         self.plan = self.plan.at(element);
         self
     }
 
-    /// Casts to elements that need not be initialised. `D` is an unsigned integer, or the element type of the destination.
+    /// Casts to elements that need not be initialised. `D` must be an unsigned integer or the element type of the destination.
     #[allow(unsafe_code, reason = "what was written is initialised")]
     pub(crate) fn fill<'a, S: Element, D: Element>(
         &self,
@@ -369,15 +368,15 @@ impl Caster {
         let is_bits = matches!(D::DTYPE, DType::U8 | DType::U16 | DType::U32 | DType::U64);
         debug_assert!(is_bits || D::DTYPE == self.to());
         if self.ran(src, &mut dst, n) {
-            // SAFETY: the kernel initialised every byte with elements of the target, valid as `D`: every caller passes an integer,
-            // of which any bits are one, or the type that made that.
+            // SAFETY: the kernel has initialised every byte with elements of the destination, which are valid as `D`: every caller passes
+            // an integer type, for which all bits are valid, or the element type that the caster was made for.
             Ok(unsafe { dst.assume_init() })
         } else {
             Err(self.wrong_size(size_of_val(src), dst.size(), n))
         }
     }
 
-    /// Casts to a new vector of `len` elements of `D`, which is u8, or the element type of the destination.
+    /// Casts to a new vector of `len` elements of `D`, which must be u8 or the element type of the destination.
     pub(crate) fn vec<S: Element, D: Element>(
         &self,
         src: &[S],
@@ -413,20 +412,20 @@ impl Caster {
         let n = src.len();
         let ran = self.ran::<S, D>(src, &mut Destination::from(&mut new.spare_capacity_mut()[..n]), n);
         if ran {
-            // SAFETY: the kernel has initialised so many elements behind those that the vector has.
+            // SAFETY: the kernel has initialised `n` elements behind those that the vector has.
             unsafe { new.set_len(new.len() + n) };
         }
         ran
     }
 
-    /// Runs the kernel if both buffers have the size of `n` elements. (With few elements every instruction counts, so the caller finds out
-    /// what was wrong otherwise.)
+    /// Runs the kernel if both buffers have the size of `n` elements, and returns whether they do. Finding out what is wrong is left to the
+    /// caller: for few elements every instruction counts.
     #[inline(always)]
     #[allow(unsafe_code, reason = "the one place that calls a kernel")]
     fn ran<S: Element, D: Element>(&self, src: &[S], dst: &mut Destination<'_, D>, n: usize) -> bool {
         let sizes = (size_of_val(src), dst.size());
-        // SAFETY: both buffers have exactly the size of `n` elements in their layout, which the plan has from
-        // the same options. They do not overlap: one is borrowed, the other borrowed mutably.
+        // SAFETY: both buffers have exactly the size of `n` elements in their layout, which the plan took from
+        // the same options. They do not overlap, because one is borrowed and the other borrowed mutably.
         unsafe {
             if self.plan.is_quick(n) {
                 let route = &self.plan.route;
@@ -446,8 +445,8 @@ impl Caster {
     }
 }
 
-/// The plan of a cast. (A pointer is returned in a register; a [`Caster`] would be returned in memory, and reading that back takes longer
-/// than finding the plan.)
+/// The plan of a cast. It is returned as a pointer, in a register: a [`Caster`] would be returned in memory, and reading that back takes
+/// longer than finding the plan.
 #[inline(never)]
 fn plan(from: DType, to: DType, options: &CastOptions) -> Option<&'static Plan> {
     let isa = match options.isa {
@@ -469,7 +468,7 @@ fn not_planned(from: DType, to: DType, options: &CastOptions) -> Error {
     }
 }
 
-/// Copies bits that begin within a byte, so that they begin at one.
+/// Copies elements that begin within a byte, so that they begin at a byte boundary: `both` makes a byte of two adjacent ones.
 fn shifted(room: &mut [u8], src: &[u8], next: impl Iterator<Item = u8>, both: impl Fn(u8, u8) -> u8) {
     for ((to, &a), b) in room.iter_mut().zip(src).zip(next) {
         *to = both(a, b);
@@ -510,10 +509,10 @@ fn wrong_size(side: Side, dtype: DType, packing: Packing, elements: usize, given
     }
 }
 
-/// The caster of two element types, whose slices hold one element per byte or more.
+/// The caster of two element types, for slices: elements of fewer than 8 bits have a byte each.
 #[inline(always)]
 pub(crate) fn typed<S: Element, D: Element>(options: &CastOptions) -> Result<Caster, Error> {
-    // (Wider elements have no packing. For few elements, a copy of the options would take noticeable time.)
+    // Elements of 8 bits or more have no packing, and for few elements a copy of the options would take noticeable time.
     if const { S::DTYPE.bits() >= 8 && D::DTYPE.bits() >= 8 } {
         return Caster::new(S::DTYPE, D::DTYPE, options);
     }
@@ -525,7 +524,7 @@ pub(crate) fn typed<S: Element, D: Element>(options: &CastOptions) -> Result<Cas
 const BY_DEFAULT: CastOptions =
     CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
 
-/// The plan of two element types with the default options, if it has been made. (Inlined: two loads.)
+/// The plan of two element types with the default options, if it has been made. It is inlined because it is only two loads.
 #[inline(always)]
 fn plan_by_default<S: Element, D: Element>() -> Option<&'static Plan> {
     plans::first(known(), S::DTYPE, D::DTYPE, const { BY_DEFAULT.key(S::DTYPE, D::DTYPE) })
@@ -540,8 +539,8 @@ pub(crate) fn typed_by_default<S: Element, D: Element>() -> Result<Caster, Error
     }
 }
 
-/// Casts few elements to a new vector with the default options, with no call except the allocation and the kernel. None if that cannot be
-/// done.
+/// Casts few elements to a new vector with the default options, calling nothing but the allocator and the kernel. None if the plan has not
+/// been made or does not cast so many elements at once, or if there is no memory.
 #[inline(always)]
 #[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]
 pub(crate) fn few_by_default<S: Element, D: Element>(src: &[S]) -> Option<Vec<D>> {
@@ -551,10 +550,11 @@ pub(crate) fn few_by_default<S: Element, D: Element>(src: &[S]) -> Option<Vec<D>
     if new.capacity() < src.len() {
         return None;
     }
-    // SAFETY: as many elements as the slice has, which the vector has room for, of the dtypes of the plan, one in each of theirs, as the
-    // options say that the plan is known by; the vector is new. The kernel initialises all of them.
+    // SAFETY: the slice has so many elements, and the vector has room for as many. They have the dtypes of the plan, one dtype element in
+    // each, as the options say by which the plan was found. The vector is new, so it does not overlap the slice. The kernel initialises
+    // all of its elements.
     unsafe {
-        // (The compiler forgets that across the allocation; otherwise `run_quick` would keep the plan in memory for its other branch.)
+        // Checked above, but the compiler forgets it across the allocation; `run_quick` would then keep the plan in memory for its other branch.
         hint::assert_unchecked(plan.casts_at_once(src.len()));
         Planned::new(plan, &BY_DEFAULT).run_quick(src.as_ptr().cast(), new.as_mut_ptr().cast(), src.len());
         new.set_len(src.len());
@@ -585,16 +585,16 @@ fn fill_slice<'a, S: Element, D: Element>(
 ///
 /// # Errors
 ///
-/// The lengths differ, `LANECAST_ISA` names an instruction set that is not available, or there is no memory for what is decided about
-/// the first cast of a pair. Nothing was written.
+/// The lengths differ, `LANECAST_ISA` names an instruction set that is not available, or there is no memory for the plan, which the first
+/// cast of a pair makes. Nothing was written.
 pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<(), Error> {
     fill_slice(src, dst.into(), typed_by_default::<S, D>).map(drop)
 }
 
 /// Casts a slice into another.
 ///
-/// The packing options do not matter: a slice of a type of fewer than 8 bits holds one element per byte.
-/// The byte orders do: they say how the bytes of the slices are meant.
+/// The packing options have no effect: a slice of a type of fewer than 8 bits holds one element per byte.
+/// The byte orders do: they say in which order the bytes of the elements are.
 ///
 /// ```
 /// use lanecast::{bits::F8E4M3FN, CastOptions, cast_slice_with};
@@ -617,7 +617,7 @@ pub fn cast_slice_with<S: Element, D: Element>(
     fill_slice(src, dst.into(), || typed::<S, D>(options)).map(drop)
 }
 
-/// Casts a slice into memory that need not be initialised, and returns it initialised, with the default options.
+/// Casts a slice with the default options into memory that need not be initialised, and returns it initialised.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -661,8 +661,8 @@ pub fn cast_slice_uninit_with<'a, S: Element, D: Element>(
 
 /// Casts a slice to a new vector with the default options.
 ///
-/// From 4 MiB on, Linux is asked for large pages (`madvise`), as NumPy does: to get new memory page by page would take longer than
-/// the cast. A vector that is kept, and [`cast_slice`], are faster still.
+/// From 4 MiB on, Linux is asked for large pages (`madvise`), as NumPy does: faulting in new memory in small pages would take longer than
+/// the cast. Casting into a vector that is kept, with [`cast_slice`], is faster still.
 ///
 /// ```
 /// use lanecast::cast_vec;
@@ -712,7 +712,7 @@ pub fn cast_vec_with<S: Element, D: Element>(src: &[S], options: &CastOptions) -
 /// # Errors
 ///
 /// A buffer does not have the size of `n` elements, `LANECAST_ISA` names an instruction set that is not available, or there is no memory
-/// for what is decided about the first cast of a pair. Nothing was written.
+/// for the plan, which the first cast of a pair makes. Nothing was written.
 pub fn cast_bytes(src: &[u8], from: DType, dst: &mut [u8], to: DType, n: usize) -> Result<(), Error> {
     cast_bytes_with(src, from, dst, to, n, &CastOptions::new())
 }
@@ -736,7 +736,7 @@ pub fn cast_bytes(src: &[u8], from: DType, dst: &mut [u8], to: DType, n: usize) 
 /// # Errors
 ///
 /// A buffer does not have the size of `n` elements, the instruction set that the options or `LANECAST_ISA` name is not available, or there
-/// is no memory for what is decided about the first cast of a pair. Nothing was written.
+/// is no memory for the plan, which the first cast of a pair makes. Nothing was written.
 pub fn cast_bytes_with(
     src: &[u8],
     from: DType,
@@ -760,7 +760,7 @@ pub fn convert<S: Element, D: Element>(x: S) -> D {
     D::from_codes(scalar::convert(const { &route_of::<S, D>() }, x.to_codes()))
 }
 
-/// Casts one value. Packing, byte orders and the instruction set do not matter.
+/// Casts one value. The options for packing, byte order and the instruction set have no effect.
 ///
 /// ```
 /// use lanecast::{bits::F8E5M2, CastOptions, Rounding, convert_with};
@@ -779,12 +779,12 @@ pub fn convert_with<S: Element, D: Element>(x: S, options: &CastOptions) -> D {
     })
 }
 
-/// The route of two element types as a constant, so that a conversion is compiled for them alone.
+/// The route of two element types. It is a constant, so that a conversion is compiled for each pair of types.
 const fn route_of<S: Element, D: Element>() -> Route {
     route(S::DTYPE, D::DTYPE, &CastOptions::new())
 }
 
-/// Is stochastic rounding possible for these types?
+/// Whether casts of these types can be rounded stochastically.
 const fn rounds_stochastically<S: Element, D: Element>() -> bool {
     route(S::DTYPE, D::DTYPE, &CastOptions::new().stochastic(0, 0)).is_stochastic
 }

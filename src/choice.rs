@@ -1,17 +1,17 @@
-//! The instruction set that casts run on, and the environment variable that says another.
+//! The instruction set that casts run on by default, and the environment variable that overrides it.
 
 use crate::error::Error;
 use crate::formats::isa::Isa;
 
 impl Isa {
-    /// The one that casts run on unless [`CastOptions::isa`](crate::CastOptions::isa) names another:
-    /// what the environment variable `LANECAST_ISA` says, else the fastest that is available. It is read once, by the first cast or call of this, without the lock
-    /// of the standard library: no other thread may set variables meanwhile (`std::env::set_var` is safe only where nobody reads them but by `std::env`): call this before there are other threads,
-    /// if variables are set. Without the feature
-    /// `std` it is not read.
+    /// The instruction set that casts run on unless [`CastOptions::isa`](crate::CastOptions::isa) names another:
+    /// that of the environment variable `LANECAST_ISA`, else the fastest that is available.
     ///
-    /// If it names no available instruction set, this and
-    /// every cast that relies on it are an error: a silent fallback would hide a misspelt test run.
+    /// The variable is read once, by the first cast or call of this function, without the lock of the standard library. No other thread may set environment
+    /// variables meanwhile (`std::env::set_var` is safe only while all other threads read them through `std::env`): a program that sets variables calls this
+    /// before it starts other threads. Without the feature `std` the variable is not read.
+    ///
+    /// If it names no available instruction set, this function and every cast that relies on it return an error: a silent fallback would hide a misspelt name.
     ///
     /// ```
     /// use lanecast::Isa;
@@ -36,7 +36,7 @@ pub(crate) fn known() -> u8 {
     0
 }
 
-/// The last: the reference is always among them.
+/// The last of the available ones, which always include the reference.
 fn fastest(available: &[Isa]) -> Isa {
     available.last().copied().unwrap_or(Isa::Scalar)
 }
@@ -53,7 +53,7 @@ pub(crate) mod variable {
     use crate::formats::isa::Isa;
     use crate::kernels::once::Once;
 
-    /// The code of [`Isa::best`]; 0 before it is known, and where what the variable says is an error.
+    /// The code of [`Isa::best`]; 0 before it is known, and if the value of the variable is an error.
     pub(super) static BEST: AtomicU8 = AtomicU8::new(0);
 
     /// [`Isa::best`].
@@ -66,11 +66,11 @@ pub(crate) mod variable {
         }
     }
 
-    /// The same, by what the variable says.
+    /// [`Isa::best`] from the variable, when it is not known yet.
     #[cold]
     #[inline(never)]
     fn read() -> Result<Isa, Error> {
-        /// What the variable says where that is an error.
+        /// The value of the variable, if it is an error.
         static WRONG: Once<String> = Once::new();
 
         if let Some(value) = WRONG.get() {
@@ -98,14 +98,14 @@ pub(crate) mod variable {
         unsafe extern "C" {
             fn getenv(name: *const c_char) -> *const c_char;
         }
-        // SAFETY: a function of the C library, which the standard library links, with a C string. Who sets variables while another
-        // thread may read them breaks the promise of `std::env::set_var` (and of `setenv`). A lock of the standard library, which
-        // `std::env::var_os` takes, would be inherited by a child that is forked meanwhile.
+        // SAFETY: `getenv` is a function of the C library, which the standard library links, and gets a C string. A program that sets
+        // variables while another thread may read them breaks the contract of `std::env::set_var` (and of `setenv`). `std::env::var_os`
+        // takes a lock of the standard library, which a child that is forked meanwhile would inherit locked.
         let value = unsafe { getenv(c"LANECAST_ISA".as_ptr()) };
         if value.is_null() {
             return then(None);
         }
-        // SAFETY: a C string, which stays as it is while nobody sets a variable.
+        // SAFETY: the value is a C string, which stays unchanged while no thread sets a variable.
         let value = unsafe { CStr::from_ptr(value) };
         then(Some(OsStr::from_bytes(value.to_bytes())))
     }
@@ -115,7 +115,7 @@ pub(crate) mod variable {
         then(std::env::var_os("LANECAST_ISA").as_deref())
     }
 
-    /// The text of a value, if there is memory for it. What is no UTF-8 is replaced, as by `String::from_utf8_lossy`.
+    /// The text of a value, if there is memory for it. Invalid UTF-8 is replaced, as by `String::from_utf8_lossy`.
     fn text(value: &OsStr) -> Option<String> {
         let mut text = String::new();
         for chunk in value.as_encoded_bytes().utf8_chunks() {
@@ -126,7 +126,7 @@ pub(crate) mod variable {
         Some(text)
     }
 
-    /// [`Isa::best`] as a function of what it depends on; or the value that is wrong.
+    /// [`Isa::best`] as a function of its inputs; the error is the value that names no available instruction set.
     pub(crate) fn best_of<'a>(variable: Option<&'a OsStr>, available: &[Isa]) -> Result<Isa, &'a OsStr> {
         let Some(name) = variable.filter(|name| !name.is_empty()) else {
             return Ok(fastest(available));

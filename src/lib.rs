@@ -1,5 +1,5 @@
-//! Casts a buffer of one dtype into another: every ordered pair of dtypes from 1 bit to two floats of 64, in every rounding and overflow mode, at the speed of memory.
-//! There is one written answer for every bit ([the contract](contract)): it does not depend on the CPU, the length, the alignment or the
+//! Casts buffers between dtypes: every ordered pair, from 1 bit to complex numbers of two 64-bit floats, in every rounding and overflow mode, at the speed of memory.
+//! Every bit of a result is specified by [the contract](contract); it does not depend on the CPU, the length, the alignment or the
 //! caller's floating-point environment.
 //!
 //! ```
@@ -26,60 +26,60 @@
 //!
 //! # What is where
 //!
-//! At the root are the dtypes, the casts of slices, bytes and single values, [`Caster`] and its [`CastOptions`]. A function that takes options ends in
-//! `_with`; the one without has the defaults. The rest is in modules:
+//! The crate root has the dtypes, the casts of slices, bytes and single values, [`Caster`] and its [`CastOptions`]. A function whose name ends in
+//! `_with` takes options; the one without the suffix uses the defaults. The rest is in modules:
 //!
 //! | module | what for |
 //! |---|---|
 //! | [`bits`] | the narrow floats and integers |
-//! | [`checked`] | what a cast loses: counted, refused, or made null |
+//! | [`checked`] | elements that a cast would lose: counted, refused, or made null |
 //! | [`parallel`] | large casts on several threads |
-//! | [`views`] | elements that lie strides apart |
-//! | [`in_place`] | inside one buffer or vector |
-//! | `scaled` | blocks of narrow elements with scales: MXFP8, NVFP4 and their kin (feature `scaled`) |
+//! | [`views`] | strided elements |
+//! | [`in_place`] | casts inside one buffer or vector |
+//! | `scaled` | blocks of narrow elements with scales: MXFP8, NVFP4 and related formats (feature `scaled`) |
 //! | [`promotion`] | what operands of different dtypes become, and what other systems call a dtype |
 //! | `records` | named fields (feature `records`) |
 //! | [`numpy`] | byte orders, type strings, limits, categories |
-//! | `zarr` | Zarr's codec `cast_value`: some values become others, what has no value is refused (feature `zarr`) |
+//! | `zarr` | Zarr's codec `cast_value`: maps given values to others, and refuses what the destination cannot hold (feature `zarr`) |
 //! | `text` | texts to numbers and back (feature `text`) |
 //! | `onnx` | the operators `Cast`, `CastLike`, `QuantizeLinear` and `DequantizeLinear` (feature `onnx`) |
 //!
-//! Arrays of the crate ndarray have the trait `Lanecast` with the feature `ndarray`. The feature `bytemuck` gives the element types `Pod` and
-//! `Zeroable`, the feature `serde` dtypes, options, scalings and element types `Serialize` and `Deserialize`. All other features are the default. For casts
-//! alone `default-features = false, features = ["std"]` compiles in 0.6 of the time, and less than two thirds of the code.
+//! The feature `ndarray` implements the trait `Lanecast` for arrays of the crate ndarray. The feature `bytemuck` implements `Pod` and
+//! `Zeroable` for the element types; the feature `serde` implements `Serialize` and `Deserialize` for dtypes, options, scalings and element types. All other
+//! features are on by default. For casts alone, `default-features = false, features = ["std"]` compiles in 0.6 of the time, to less than two thirds of the code.
 //!
-//! Without the default features the crate needs `core` and `alloc` alone, on targets with atomic operations: the instruction set is then the best that
-//! every CPU of the target has (`-C target-feature`, `-C target-cpu`), there is no `LANECAST_ISA`, and no thread starts. All features but `std`, `parallel`
-//! and `ndarray` can be had there too.
+//! Without the default features the crate needs only `core` and `alloc`, on targets with atomic operations: the instruction set is then the best that
+//! every CPU of the target has (`-C target-feature`, `-C target-cpu`), `LANECAST_ISA` is not read, and no threads are started. All features except `std`,
+//! `parallel` and `ndarray` work there too.
 //!
-//! WebAssembly has no run time that could be asked: a module that is compiled with `-C target-feature=+simd128` casts by those instructions, and another one
-//! by the reference. (With threads, `+atomics`, they take the feature `std`.)
+//! WebAssembly cannot detect instructions at run time: a module that is compiled with `-C target-feature=+simd128` casts with those instructions, any other
+//! with the reference. With threads (`+atomics`), modules need the feature `std`.
 //!
-//! In your debug build a cast takes a hundred times as long, unless Cargo.toml says `[profile.dev.package.lanecast] opt-level = 3`.
+//! In a debug build a cast takes a hundred times as long, unless your Cargo.toml says `[profile.dev.package.lanecast] opt-level = 3`.
 //!
 //! # Dtypes
 //!
 //! `bool`; integers of 1, 2, 4, 8, 16, 32 and 64 bits; floats of 4, 6 and 8 bits, in every variant in use, and of 16, 32 and 64; complex numbers of two
 //! floats of 16, 32 or 64 bits. [`DType`] has them all, and [the contract](contract) the table of their widths, exponents, limits and special codes.
-//! Elements are the primitives, `f16` and `bf16` of the crate half, `Complex` of the crate num-complex, and for what is narrower the types in [`bits`],
+//! Element types are the primitives, `f16` and `bf16` of the crate half, `Complex` of the crate num-complex, and for narrower dtypes the types in [`bits`],
 //! such as [`F8E4M3FN`](bits::F8E4M3FN), [`F4E2M1`](bits::F4E2M1) and [`I4`](bits::I4).
 //!
-//! A typed slice holds one narrow element per byte. Packed data is bytes and a number of elements: by default a little-endian bit
-//! stream (two 4-bit elements per byte, the first in the low nibble; four 6-bit elements in three bytes); [`Packing`] has the others.
+//! A typed slice holds one narrow element per byte. Packed data is passed as bytes and a number of elements. It is by default a little-endian bit
+//! stream (two 4-bit elements per byte, the first in the low nibble; four 6-bit elements in three bytes); [`Packing`] has the alternatives.
 //!
 //! # The contract in brief
 //!
-//! * **To a float** the exact value is rounded once, to nearest even by default. Subnormals are kept, −0 too where there is one.
-//! * **Overflow** gives ±Inf in float16 and wider. In float8 and narrower it gives ±max (`saturate`, the default), or else ±Inf where the
-//!   format has it, NaN where it does not; float4 and float6 always clamp.
-//! * **NaN** stays NaN with its sign; between float16 and wider it also keeps the top of its payload. To float4 and float6, which have none,
-//!   it is −0 by default; to an integer 0; to bool true.
+//! * **To a float** the exact value is rounded once, to nearest even by default. Subnormals are kept, and so is −0 where the format has it.
+//! * **Overflow** gives ±Inf in float16 and wider. In float8 and narrower it gives ±max with `saturate`, the default; without it, ±Inf where the
+//!   format has it, and NaN where it does not. Float4 and float6 always clamp.
+//! * **NaN** stays NaN with its sign; between float16 and wider it also keeps the top of its payload. To float4 and float6, which have no NaN,
+//!   it becomes −0 by default; to an integer, 0; to bool, true.
 //! * **Float to integer** truncates and saturates by default; **integer to integer** wraps by default.
-//! * **Complex** to real takes the real part; to bool, either part.
+//! * **Complex** to real takes the real part; to bool, it is true if either part is.
 //! * **The same dtype** is a copy, bit for bit.
 //!
-//! An error ([`Error`]) says what was given and what is needed, and nothing has been written; only a cast that is refused for an element (what it
-//! loses, a text that is no number), is stopped by its caller, or finds no memory on its way has begun. Nothing panics but a callback of yours.
+//! An [`Error`] says what was given and what is needed, and nothing has been written. The exceptions are casts that have begun: those refused for an
+//! element (what it loses, a text that is no number), stopped by their caller, or short of memory on the way. Nothing panics except your own callbacks.
 //! `LANECAST_ISA=scalar` in the environment pins the instruction set.
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(unsafe_code)]
@@ -122,7 +122,7 @@ pub mod contract {}
 #[cfg(doc)]
 #[doc = include_str!("../docs/linking.md")]
 pub mod linking {}
-/// Its examples are tested too.
+/// The README, so that its examples are tested.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub mod readme {}
