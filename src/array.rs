@@ -1,4 +1,4 @@
-//! Casts of arrays of the crate ndarray, along whatever strides they have.
+//! Casts of arrays of the crate ndarray, with any strides.
 
 use core::mem::MaybeUninit;
 
@@ -24,8 +24,8 @@ use crate::views::{StridedView, StridedViewMut, same_shape};
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 pub trait Lanecast<Dim: Dimension> {
-    /// Casts to a new array with the default options. Its elements lie in memory as those of this array do, if these have no gaps
-    /// between them (as with `mapv`), else in the order of C.
+    /// Casts to a new array with the default options. Its memory layout is that of this array if there are no gaps between the
+    /// elements (as with `mapv`), else C order.
     ///
     /// ```
     /// use lanecast::Lanecast;
@@ -42,7 +42,7 @@ pub trait Lanecast<Dim: Dimension> {
         self.lanecast_with(const { &CastOptions::new() })
     }
 
-    /// Casts to a new array. As with slices, packings do not matter.
+    /// Casts to a new array. As with slices, the packing options have no effect.
     ///
     /// ```
     /// use lanecast::{CastOptions, Lanecast, Rounding};
@@ -68,12 +68,12 @@ pub trait Lanecast<Dim: Dimension> {
     ///
     /// # Errors
     ///
-    /// The first element in the order of C that is lost; or as [`lanecast`](Self::lanecast).
+    /// An element is lost (the error names the first one in C order), or as [`lanecast`](Self::lanecast).
     fn try_lanecast<D: Element>(&self) -> Result<Array<D, Dim>, Error> {
         self.try_lanecast_with(const { &CastOptions::new() })
     }
 
-    /// The same with options.
+    /// As [`try_lanecast`](Self::try_lanecast), with options.
     ///
     /// ```
     /// use lanecast::{CastOptions, Lanecast, Rounding};
@@ -83,7 +83,7 @@ pub trait Lanecast<Dim: Dimension> {
     ///
     /// # Errors
     ///
-    /// The first element in the order of C that is lost; or as [`lanecast_with`](Self::lanecast_with).
+    /// An element is lost (the error names the first one in C order), or as [`lanecast_with`](Self::lanecast_with).
     fn try_lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error>;
 
     /// Casts to a new array as [`lanecast_with`](Self::lanecast_with) does, on the threads of `how`.
@@ -98,7 +98,7 @@ pub trait Lanecast<Dim: Dimension> {
     ///
     /// # Errors
     ///
-    /// As [`lanecast_with`](Self::lanecast_with), or the callback of `how` has stopped it.
+    /// As [`lanecast_with`](Self::lanecast_with), or the callback of `how` has stopped the cast.
     fn par_lanecast_with<D: Element>(
         &self,
         options: &CastOptions,
@@ -142,7 +142,7 @@ pub trait Lanecast<Dim: Dimension> {
 }
 
 impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
-    // (Inlined, because for few elements every call takes noticeable time, and so does moving an array.)
+    // Inlined, because for few elements every call takes noticeable time, and so does moving an array.
     #[inline(always)]
     fn lanecast<D: Element>(&self) -> Result<Array<D, Dim>, Error> {
         let few = match self.as_slice_memory_order() {
@@ -196,7 +196,7 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
         let (from_strides, to_strides) =
             (bytes::<S>(self.strides().iter().copied()), bytes::<D>(dst.strides().iter().copied()));
         #[allow(unsafe_code, reason = "arrays are pointers and strides")]
-        // SAFETY: the elements of both arrays are there, and none is one of both: the one is borrowed, the other mutably.
+        // SAFETY: the elements of both arrays exist, and the arrays share none: one is borrowed, the other borrowed mutably.
         unsafe {
             let from = StridedView::from_ptr(self.as_ptr().cast(), self.shape(), &from_strides);
             let first = dst.as_mut_ptr().cast();
@@ -205,19 +205,19 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
     }
 }
 
-/// Makes the elements of an array, and its strides, by a cast of views to elements of the type `D`.
+/// Returns the elements of a new array and its strides, made by a cast of views to elements of the type `D`.
 fn by_views<S: Element, D: Element, Dim: Dimension>(
     src: &ArrayRef<S, Dim>,
     cast: impl FnOnce(&StridedView<'_>, &mut StridedViewMut<'_>) -> Result<(), Error>,
 ) -> Result<(Vec<D>, Dim), Error> {
     if src.is_empty() {
-        // (Without elements, the constructor demands strides of 0.)
+        // For an array without elements, the constructor demands strides of 0.
         return Ok((Vec::new(), Dim::zeros(src.ndim())));
     }
     let has_gaps = src.as_slice_memory_order().is_none();
     let strides = if has_gaps { order_of_c(src) } else { strides_of(src) };
     let in_bytes = bytes::<D>(strides.slice().iter().map(|stride| stride.cast_signed()));
-    // (Elements along a negative stride lie before the first one.)
+    // Elements along a negative stride lie before the first one.
     let ways = in_bytes.iter().zip(src.shape()).filter(|(stride, _)| **stride < 0);
     let before: usize = ways.map(|(stride, extent)| stride.unsigned_abs() * (extent - 1)).sum();
     let no_memory = |_| Error::Allocation { dtype: D::DTYPE, elements: src.len() };
@@ -225,8 +225,8 @@ fn by_views<S: Element, D: Element, Dim: Dimension>(
     let first = new.spare_capacity_mut().as_mut_ptr().cast::<u8>().wrapping_add(before);
     let from_strides = bytes::<S>(src.strides().iter().copied());
     #[allow(unsafe_code, reason = "arrays are pointers and strides")]
-    // SAFETY: the elements of an array are there, and the vector has room for as many, without gaps, which a cast that is no error
-    // writes, as elements of the dtype of `D`.
+    // SAFETY: the elements of an array exist, and the vector has room for as many. The strides leave no gaps, so a cast that returns no
+    // error has written all of them, as elements of the dtype of `D`.
     unsafe {
         let from = StridedView::from_ptr(src.as_ptr().cast(), src.shape(), &from_strides);
         cast(&from, &mut StridedViewMut::from_ptr(first, src.shape(), &in_bytes))?;
@@ -235,17 +235,17 @@ fn by_views<S: Element, D: Element, Dim: Dimension>(
     Ok((new, strides))
 }
 
-/// An array of the shape of another.
+/// An array with the shape of `src`, and these elements and strides.
 #[inline(always)]
 fn array<S, D, Dim: Dimension>(src: &ArrayRef<S, Dim>, elements: Vec<D>, strides: Dim) -> Array<D, Dim> {
     #[allow(unsafe_code, reason = "strides may be negative, which the safe constructor refuses")]
-    // SAFETY: by these strides, the elements of this shape are those of the vector, each at a place of its own.
+    // SAFETY: with this shape and these strides, the elements are those of the vector, each at a place of its own.
     unsafe {
         Array::from_shape_vec_unchecked(src.raw_dim().strides(strides), elements)
     }
 }
 
-/// The strides of an array, for its elements in the order of their addresses.
+/// The strides of an array, in elements. They also fit a vector of its elements in the order of their addresses.
 #[inline(always)]
 fn strides_of<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> Dim {
     let mut strides = src.raw_dim();
@@ -255,7 +255,7 @@ fn strides_of<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> Dim {
     strides
 }
 
-/// The strides in the order of C: the last dimension is the densest.
+/// The strides of an array of this shape in C order, in which the last dimension is the densest.
 #[inline(always)]
 fn order_of_c<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> Dim {
     let (mut strides, mut stride) = (src.raw_dim(), 1);
@@ -265,7 +265,7 @@ fn order_of_c<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> Dim {
     strides
 }
 
-/// Casts to the elements of a new array, and returns those and its strides.
+/// Casts an array, and returns the elements of the new one and its strides.
 #[inline(never)]
 fn elements<S: Element, D: Element, Dim: Dimension>(
     src: &ArrayRef<S, Dim>,
@@ -273,7 +273,7 @@ fn elements<S: Element, D: Element, Dim: Dimension>(
 ) -> Result<(Vec<D>, Dim), Error> {
     let caster = &caster()?;
     if src.is_empty() {
-        // (Without elements, the constructor demands strides of 0.)
+        // For an array without elements, the constructor demands strides of 0.
         return Ok((Vec::new(), Dim::zeros(src.ndim())));
     }
     if let Some(elements) = in_memory(src, caster) {
@@ -287,14 +287,14 @@ fn elements<S: Element, D: Element, Dim: Dimension>(
     by_views(src, |src, dst| caster.cast_strided(src, dst))
 }
 
-/// Elements that are gathered before they are cast: few enough to be in L1 still.
+/// How many elements are gathered before they are cast: few enough to be still in L1.
 const GATHERED: usize = 512;
 
-/// Is an array best read row by row, where rows cannot be cast where they are?
+/// Whether an array is best gathered row by row: the last dimension is the densest, and its rows are not long and contiguous.
 fn has_rows<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> bool {
     /// The fewest elements of a row for which the work per row does not matter.
     const LEAST: usize = 8;
-    /// Rows of this many contiguous elements are cast in place.
+    /// Rows of at least this many contiguous elements are cast without being gathered.
     const DENSE: usize = 64;
     let ([.., step], [.., n]) = (src.strides(), src.shape()) else { return false };
     let dense = |(&stride, &extent): (&isize, &usize)| {
@@ -304,7 +304,7 @@ fn has_rows<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> bool {
     is_row && src.strides().iter().zip(src.shape()).all(dense)
 }
 
-/// Casts the elements of an array in the order of C to a new vector, if they are at most [`GATHERED`], and the plan has a fast way for few.
+/// Gathers the elements of an array in C order, if there are at most [`GATHERED`], and casts them to a new vector. None if `cast` cannot.
 #[inline(never)]
 #[allow(
     unsafe_code,
@@ -320,16 +320,16 @@ fn few<S: Element, D: Element, Dim: Dimension>(
     let mut room = [const { MaybeUninit::uninit() }; GATHERED];
     let mut to = room.as_mut_ptr();
     src.iter().for_each(|&x| {
-        // SAFETY: an array gives as many as it has, for which there is room.
+        // SAFETY: the iterator of an array yields `src.len()` elements, for which there is room.
         unsafe { to.write(MaybeUninit::new(x)) };
         to = to.wrapping_add(1);
     });
-    // SAFETY: so many were written.
+    // SAFETY: these elements were written.
     cast(unsafe { room[..src.len()].assume_init_ref() })
 }
 
-/// Casts an array row by row to a new vector, if it is best read so, and there is memory. (By ndarray's own rows this takes up to
-/// three times as long where the number of dimensions is not known when it is compiled.)
+/// Casts an array row by row to a new vector, if [`has_rows`] says so and there is memory. With ndarray's own iterator over rows this
+/// takes up to three times as long if the number of dimensions is not known at compile time.
 #[inline(never)]
 #[allow(unsafe_code, reason = "rows are pointers and strides")]
 fn rows<S: Element, D: Element, Dim: Dimension>(src: &ArrayRef<S, Dim>, caster: &Caster) -> Option<Vec<D>> {
@@ -341,20 +341,20 @@ fn rows<S: Element, D: Element, Dim: Dimension>(src: &ArrayRef<S, Dim>, caster: 
         let (mut from, mut left) = (row, *extent);
         while left > 0 {
             let n = left.min(room.len() - gathered);
-            // SAFETY: so many elements of the row are left.
+            // SAFETY: at least `n` elements of the row are left.
             unsafe { copy_row(from, *step, &mut room[gathered..gathered + n]) };
             from = from.wrapping_offset(step.wrapping_mul(n as isize));
             (left, gathered) = (left - n, gathered + n);
             if gathered == room.len() {
-                // SAFETY: all were written.
+                // SAFETY: all elements of the room were written.
                 caster.append(unsafe { room.assume_init_ref() }, &mut new);
                 gathered = 0;
             }
         }
-        // On to the next row: the last dimension that is not at its end.
+        // On to the next row: steps along the last dimension that is not at its end, and goes back to 0 in those behind it.
         let next = outer.iter().zip(strides).zip(at.slice_mut()).rev().any(|((&extent, &stride), at)| {
             let is_there = *at + 1 < extent;
-            // (It does not wrap, because the elements are in memory.)
+            // This does not wrap, because the elements are in memory.
             let way = if is_there { stride } else { stride.wrapping_mul(*at as isize).wrapping_neg() };
             row = row.wrapping_offset(way);
             *at = if is_there { *at + 1 } else { 0 };
@@ -365,7 +365,7 @@ fn rows<S: Element, D: Element, Dim: Dimension>(src: &ArrayRef<S, Dim>, caster: 
         }
     }
     if gathered > 0 {
-        // SAFETY: so many were written.
+        // SAFETY: these elements were written.
         caster.append(unsafe { room[..gathered].assume_init_ref() }, &mut new);
     }
     (new.len() == src.len()).then_some(new)
@@ -374,19 +374,19 @@ fn rows<S: Element, D: Element, Dim: Dimension>(src: &ArrayRef<S, Dim>, caster: 
 /// Copies elements that are `step` elements apart.
 ///
 /// # Safety
-/// As many are readable there as there is room for.
+/// From `from` on, as many elements are readable as `room` holds.
 #[inline(always)]
 #[allow(unsafe_code, reason = "rows are pointers and strides")]
 unsafe fn copy_row<S: Element>(from: *const S, step: isize, room: &mut [MaybeUninit<S>]) {
-    /// For a constant step, the compiler makes shuffles.
+    /// Inlined with a constant step, for which the compiler makes shuffles.
     #[inline(always)]
     unsafe fn by<S: Element>(from: *const S, step: isize, room: &mut [MaybeUninit<S>]) {
         for (i, to) in room.iter_mut().enumerate() {
-            // SAFETY: one of the elements.
+            // SAFETY: this is one of the elements that the caller promises.
             to.write(unsafe { from.offset(i as isize * step).read() });
         }
     }
-    // SAFETY: the caller's elements.
+    // SAFETY: the caller's promise: only elements of the row are read.
     unsafe {
         match step {
             1 => by(from, 1, room),
@@ -396,7 +396,7 @@ unsafe fn copy_row<S: Element>(from: *const S, step: isize, room: &mut [MaybeUni
             -1 => by(from, -1, room),
             _ => {
                 let (fours, rest) = room.as_chunks_mut::<4>();
-                // (Four at a time, which takes fewer stores.)
+                // Four elements at a time, which takes fewer stores.
                 for (i, four) in fours.iter_mut().enumerate() {
                     let from = from.offset(4 * i as isize * step);
                     *four = [0, 1, 2, 3].map(|k| MaybeUninit::new(from.offset(k * step).read()));
@@ -407,15 +407,15 @@ unsafe fn copy_row<S: Element>(from: *const S, step: isize, room: &mut [MaybeUni
     }
 }
 
-/// The elements of an array in the order of their addresses, if there are no gaps between them and the order does not matter. (It does
-/// under stochastic rounding, where the index of an element is that in the order of C.)
+/// The elements of an array as a slice, if there are no gaps between them. They are in the order of their addresses, or, under stochastic
+/// rounding, in C order, which gives the index of an element there: in any other order the result is None.
 #[inline]
 fn in_memory<'a, S, Dim: Dimension>(array: &'a ArrayRef<S, Dim>, caster: &Caster) -> Option<&'a [S]> {
     if caster.route().is_stochastic { array.as_slice() } else { array.as_slice_memory_order() }
 }
 
-/// Strides in bytes.
+/// Converts strides in elements of `T` to strides in bytes.
 fn bytes<T>(strides: impl Iterator<Item = isize>) -> Vec<isize> {
-    // (Strides along several elements do not overflow, because those are in memory. The others do not matter.)
+    // A stride between elements does not overflow, because they are in memory. A stride along a dimension of one element may wrap: it is not used.
     strides.map(|stride| stride.wrapping_mul(size_of::<T>() as isize)).collect()
 }

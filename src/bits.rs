@@ -1,4 +1,4 @@
-//! The element types of fewer than 16 bits that Rust does not have: the bits of one element in a byte.
+//! The element types of up to 8 bits that Rust does not have, each of which holds the bits of one element in a byte.
 //!
 //! ```
 //! use lanecast::bits::{F8E4M3FN, I4};
@@ -16,7 +16,7 @@ use crate::formats::list::{narrow_floats, narrow_ints};
 use crate::formats::options::Policy;
 use crate::kernels::scalar::{self, Class};
 
-/// What a narrow float is as a number: the reference says.
+/// Constants, conversions and comparisons of the narrow floats, by the code of the reference.
 macro_rules! floats {
     ($($name:ident, $example:literal, $value:literal, [$($special:ident)*], $what:literal;)*) => {$(
         pub use crate::formats::element::$name;
@@ -35,7 +35,7 @@ macro_rules! floats {
             /// ```
             pub const MAX: Self = Self::from_bits(Self::FORMAT.max_code() as u8);
 
-            /// The smallest finite value: −[`MAX`](Self::MAX), or what is closest to zero where nothing is negative.
+            /// The smallest finite value: −[`MAX`](Self::MAX), or the value closest to zero in a format without negative values.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -75,7 +75,7 @@ macro_rules! floats {
             /// ```
             pub const ONE: Self = Self::from_f32(1.0);
 
-            /// The value. Every one is exact in an f32.
+            /// Returns the value, which is always exact in an f32.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -87,7 +87,7 @@ macro_rules! floats {
                 f32::from_bits(scalar::encode(DType::F32, value, &Policy::DEFAULT) as u32)
             }
 
-            /// The nearest element, by the default options. Others: [`convert_with`](crate::convert_with).
+            /// Converts a value with the default options: to the nearest element. [`convert_with`](crate::convert_with) takes other options.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -99,7 +99,7 @@ macro_rules! floats {
                 Self::from_bits(scalar::encode(Self::DTYPE, value, &Policy::DEFAULT) as u8)
             }
 
-            /// The value. Every one is exact in an f64.
+            /// Returns the value, which is always exact in an f64.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -111,7 +111,7 @@ macro_rules! floats {
                 f64::from_bits(scalar::encode(DType::F64, value, &Policy::DEFAULT))
             }
 
-            /// The nearest element, by the default options, rounded once.
+            /// Converts a value with the default options: to the nearest element, rounded once.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -123,7 +123,7 @@ macro_rules! floats {
                 Self::from_bits(scalar::encode(Self::DTYPE, value, &Policy::DEFAULT) as u8)
             }
 
-            /// Is it a NaN?
+            /// Whether the value is NaN.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -134,7 +134,7 @@ macro_rules! floats {
                 matches!(scalar::decode(Self::DTYPE, self.to_bits() as u64).class, Class::NaN)
             }
 
-            /// Is it ±Inf?
+            /// Whether the value is ±Inf.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -145,7 +145,7 @@ macro_rules! floats {
                 matches!(scalar::decode(Self::DTYPE, self.to_bits() as u64).class, Class::Inf)
             }
 
-            /// Is it neither ±Inf nor a NaN?
+            /// Whether the value is neither ±Inf nor NaN.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -156,7 +156,7 @@ macro_rules! floats {
                 matches!(scalar::decode(Self::DTYPE, self.to_bits() as u64).class, Class::Zero | Class::Finite)
             }
 
-            /// Is it neither zero, subnormal, ±Inf nor a NaN?
+            /// Whether the value is neither zero, subnormal, ±Inf nor NaN.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -167,7 +167,7 @@ macro_rules! floats {
                 matches!(self.classify(), FpCategory::Normal)
             }
 
-            /// Which class of numbers it is in.
+            /// Returns the category of the value.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -189,7 +189,7 @@ macro_rules! floats {
                 }
             }
 
-            /// Is the sign bit set? Also of −0, and of a NaN that has a sign; never where the format has none.
+            /// Whether the sign bit is set, also of −0 and of a NaN that has a sign. False if the format has no sign.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -200,7 +200,7 @@ macro_rules! floats {
                 self.to_bits() as u64 & Self::FORMAT.sign_bit() != 0
             }
 
-            /// Is the sign bit clear?
+            /// Whether the sign bit is clear.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -256,7 +256,7 @@ macro_rules! floats {
     )*};
 }
 
-/// What not every format has.
+/// Constants that only some of the formats have.
 macro_rules! special {
     (zero $name:ident) => {
         impl $name {
@@ -305,7 +305,7 @@ macro_rules! special {
     };
     (nan $name:ident) => {
         impl $name {
-            /// A quiet NaN, with a clear sign where it has one.
+            /// A quiet NaN, with a clear sign bit if it has one.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]

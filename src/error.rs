@@ -1,4 +1,4 @@
-//! The one error type, and the element that a checked cast would have lost.
+//! The error type of casts, and the element for which a checked cast was refused.
 
 use core::fmt;
 
@@ -34,7 +34,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// Why a cast could not be done. Nothing was written, unless it was [cancelled](Error::Cancelled) or [lossy](Error::Lossy).
+/// Why a cast failed. Nothing was written, unless it was [cancelled](Error::Cancelled) or [lossy](Error::Lossy).
 ///
 /// ```
 /// use lanecast::{Error, cast_slice};
@@ -46,14 +46,14 @@ impl fmt::Display for Side {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Two slices of different lengths.
+    /// The slices have different lengths.
     LengthMismatch {
         /// Elements in the source.
         source: usize,
         /// Elements in the destination.
         destination: usize,
     },
-    /// A buffer that does not have the size that its elements need.
+    /// A buffer does not have the size that its elements need.
     BufferSize {
         /// Which buffer.
         side: Side,
@@ -72,40 +72,40 @@ pub enum Error {
         side: Side,
         /// The dtype of its elements.
         dtype: DType,
-        /// How many elements; `usize::MAX` if they are more.
+        /// How many elements; `usize::MAX` if there are more than that.
         elements: usize,
     },
-    /// There are no kernels for this instruction set on this machine or in this build.
+    /// This build has no kernels for the instruction set, or this machine cannot run it.
     IsaUnavailable {
         /// The one that was asked for.
         isa: Isa,
     },
-    /// The environment variable `LANECAST_ISA` names no instruction set that is available.
+    /// The environment variable `LANECAST_ISA` does not name an instruction set that is available.
     IsaOverride {
-        /// What it says.
+        /// The value of the variable.
         value: &'static str,
     },
-    /// A bitmap that does not have the size that the elements need.
+    /// A bitmap does not have the size that the elements need.
     BitmapSize {
-        /// That of which buffer.
+        /// Which buffer it belongs to.
         side: Side,
         /// How many elements it should have bits for.
         elements: usize,
-        /// The bytes that they take: of a source at least, of a destination exactly.
+        /// The bytes that they take: a minimum for a source, the exact size for a destination.
         needed: usize,
         /// The bytes that it has.
         given: usize,
     },
     /// A checked cast met an element that it would have lost. The contents of the destination are unspecified.
     Lossy(Lossy),
-    /// The destination, or what a cast notes about its elements, could not be allocated.
+    /// The destination, or what a cast records about its elements, could not be allocated.
     Allocation {
         /// The dtype of its elements.
         dtype: DType,
         /// How many elements.
         elements: usize,
     },
-    /// What is decided about all casts of two dtypes under some options is kept, and could not be allocated.
+    /// The plan for all casts of two dtypes under some options, which is kept, could not be allocated.
     PlanAllocation {
         /// The dtype of the source.
         from: DType,
@@ -121,11 +121,11 @@ pub enum Error {
     },
     /// The two views of a strided cast do not have the same shape.
     ShapeMismatch {
-        /// The dimension that differs; None if their number does.
+        /// The dimension that differs; None if the number of dimensions does.
         dimension: Option<usize>,
-        /// Its extent in the source, or the number of dimensions.
+        /// Its extent in the source, or the number of dimensions of the source.
         source: usize,
-        /// The same of the destination.
+        /// Its extent in the destination, or the number of dimensions of the destination.
         destination: usize,
     },
     /// A view does not have one stride for each dimension.
@@ -148,7 +148,7 @@ pub enum Error {
         /// The bytes that the buffer has.
         given: usize,
     },
-    /// Elements of a destination that lie over each other: a stride along a dimension of more than one element is
+    /// Elements of a destination overlap each other: a stride along a dimension of more than one element is
     /// 0, or smaller than an element.
     ViewOverlap {
         /// The dimension.
@@ -156,9 +156,9 @@ pub enum Error {
         /// Its stride in bytes.
         stride: isize,
     },
-    /// Views that overlap.
+    /// The source view and the destination view overlap.
     Overlap,
-    /// A view of packed elements. Strides are whole bytes, so elements of fewer than 8 bits must lie
+    /// The elements of a view are packed. Strides are whole bytes, so elements of fewer than 8 bits must lie
     /// [one per byte](crate::Packing::OnePerByte).
     ViewPacked {
         /// Which view.
@@ -252,7 +252,7 @@ impl fmt::Display for Error {
 
 fn write_available(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("available: ")?;
-    // (Without a list of them: where there is no memory, this is said as well.)
+    // Written one by one, not from a list of names: an error must not need memory, which may be what is missing.
     for (i, isa) in Isa::available().iter().enumerate() {
         f.write_str(if i == 0 { "" } else { ", " })?;
         f.write_str(isa.name())?;
@@ -275,13 +275,13 @@ impl core::error::Error for Error {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Lossy {
-    /// Its index.
+    /// The index of the element.
     pub index: usize,
-    /// What it would have lost.
+    /// What the element would have lost.
     pub loss: Loss,
-    /// Its dtype.
+    /// The dtype of the element.
     pub from: DType,
-    /// The dtype it did not fit in.
+    /// The dtype that it does not fit in.
     pub to: DType,
     pub(crate) codes: [u64; 2],
 }
@@ -328,7 +328,7 @@ impl fmt::Display for Lossy {
     }
 }
 
-/// Writes a float in the precision of its dtype, or that of f32 if it has less.
+/// Writes a float in the precision of its dtype, or of f32 if the dtype has less.
 fn write_float(f: &mut fmt::Formatter<'_>, dtype: DType, code: u64, signed: bool) -> fmt::Result {
     let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
     let code = scalar::encode(wide, scalar::decode(dtype, code), &Policy::DEFAULT);

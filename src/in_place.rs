@@ -7,8 +7,8 @@
 //! # Ok::<(), lanecast::Error>(())
 //! ```
 
-// Elements that become narrower are cast from the front, those that become wider from the back, so no element is written before what
-// lay there has been read. The memory that has been read grows from step to step, and kernels cast directly into it. While it is
+// Elements that become narrower are cast from the front, those that become wider from the back, so nothing is overwritten before it
+// has been read. The memory that has been read grows from step to step, and kernels cast directly into it. While it is
 // too small, elements go through a tile.
 
 use alloc::vec::Vec;
@@ -23,16 +23,16 @@ use crate::formats::options::CastOptions;
 use crate::formats::route::Layout;
 use crate::kernels::scratch::Scratch;
 
-/// Bytes of a tile of the source.
+/// The bytes of a tile, which holds elements of the source.
 const TILE: usize = 8 << 10;
-/// Bytes of a tile on the stack, which may be small: for few elements, and where there is no memory for a larger tile.
+/// The bytes of a tile on the stack, which may be small. It is used for few elements, and if there is no memory for a larger tile.
 const SMALL_TILE: usize = 512;
-/// Elements are cast directly if there is room for at least this many. For fewer, a tile is faster.
+/// Elements are cast directly if there is room for the results of at least this many. For fewer, a tile is faster.
 const DIRECT: usize = 1024;
 
 impl Caster {
-    /// Casts the first `n` elements of a buffer to its first `n` elements. It has the size of the source or that of
-    /// the destination, whichever is larger; bytes behind the destination stay as they are.
+    /// Casts `n` elements at the start of a buffer, and writes the results to its start. The buffer must have the size of the source
+    /// or of the destination, whichever is larger. Bytes behind the results stay as they are.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -50,17 +50,17 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The buffer has another size. Nothing was written.
+    /// The buffer does not have this size. Nothing was written.
     pub fn cast_in_place(&self, buffer: &mut [u8], n: usize) -> Result<(), Error> {
         let (first, len) = (buffer.as_mut_ptr().cast(), buffer.len());
         #[allow(unsafe_code, reason = "the same buffer by another name")]
-        // SAFETY: the bytes are borrowed mutably and initialised, and stay so: nothing but results of casts is written.
+        // SAFETY: the bytes are borrowed mutably and initialised. They stay so, because only results of casts are written.
         unsafe {
             self.cast_in_place_uninit(slice::from_raw_parts_mut(first, len), n)
         }
     }
 
-    /// The same in a buffer that need not be initialised behind the source.
+    /// As [`Caster::cast_in_place`], in a buffer that need not be initialised behind the source.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -98,7 +98,7 @@ impl Caster {
         match scratch {
             // SAFETY: the caller's promise.
             Some(mut scratch) => unsafe { self.by_tiles(buffer, n, scratch.bytes()) },
-            // SAFETY: the same.
+            // SAFETY: the caller's promise.
             None => unsafe { self.by_small_tiles(buffer, n) },
         }
     }
@@ -112,7 +112,7 @@ impl Caster {
         unsafe { self.by_tiles(buffer, n, &mut [MaybeUninit::uninit(); SMALL_TILE]) }
     }
 
-    /// Casts step by step; `room` is for a tile of the source.
+    /// Casts all elements, some in each step; `room` holds a tile of the source.
     ///
     /// # Safety
     /// As for [`Caster::cast_in_place_uninit`], whose buffer this is.
@@ -124,32 +124,32 @@ impl Caster {
         room: &mut [MaybeUninit<u8>],
     ) -> Result<(), Error> {
         let [from, to] = self.layouts();
-        // Elements of a tile, a multiple of 8.
+        // How many elements a tile holds: a multiple of 8, which are whole bytes.
         let tile = room.len() / from.size(8) * 8;
-        // The elements that have not been cast.
+        // The range of the elements that have not been cast.
         let (mut first, mut end) = (0, n);
         while first < end {
             let step = if from.size(8) < to.size(8) {
-                // Results from this index on lie behind everything that has not been read.
+                // Results from this index on lie behind all bytes that have not been read.
                 let free = from.size(end).div_ceil(to.size(8)).saturating_mul(8);
                 let is_direct = free < end && end - free >= DIRECT;
                 let start = if is_direct { free } else { end.saturating_sub(tile).next_multiple_of(8) };
                 start..replace(&mut end, start)
             } else {
-                // What has been read lies between the results and what is left.
+                // So many results fit between those that are written and the source elements that are left.
                 let free = (from.size(first) - to.size(first)) / to.size(8);
                 let (free, left) = (free.saturating_mul(8), end - first);
                 let len = if free >= DIRECT.min(left) { free } else { tile };
                 let next = first + len.min(left);
                 replace(&mut first, next)..next
             };
-            // SAFETY: the caller's promise: what has not been cast is as it was.
+            // SAFETY: the caller's promise: the source elements that have not been cast are still as they were.
             unsafe { self.step([from, to], buffer, step, room)? };
         }
         Ok(())
     }
 
-    /// Casts some elements: directly, if their results do not overlap them; else through the tile, which has room for them.
+    /// Casts some elements: directly if their results do not overlap them, else through the tile, which has room for them.
     ///
     /// # Safety
     /// The bytes of these elements of the source are initialised.
@@ -170,17 +170,17 @@ impl Caster {
         }
         let tile = &mut room[..source.len()];
         tile.copy_from_slice(&buffer[source]);
-        // SAFETY: a copy of bytes that are.
+        // SAFETY: a copy of bytes that are initialised, by the caller's promise.
         let tile = unsafe { tile.assume_init_ref() };
         self.at(elements.start).cast_uninit(tile, &mut buffer[results], elements.len()).map(drop)
     }
 }
 
-/// Casts a vector to one of another type, in the same allocation if that fits, with the default options.
+/// Casts a vector to one of another type with the default options, in the same allocation if it fits.
 ///
 /// It fits if both types have the same alignment, as the allocator demands, if the capacity is a whole number of new
-/// elements, and if there are enough of them. So f32 to i32, f64 to u64, and 8-bit types to one another always fit, and
-/// complex64 to f32. What does not fit is cast to a new vector.
+/// elements, and if these are enough. So f32 to i32, f64 to u64, complex64 to f32, and 8-bit types to one another always
+/// fit. If it does not fit, the result is a new vector.
 ///
 /// ```
 /// use lanecast::in_place;
@@ -194,13 +194,13 @@ impl Caster {
 ///
 /// # Errors
 ///
-/// There is no memory for a new vector, or `LANECAST_ISA` names an instruction set that is not available. The vector is
-/// gone.
+/// There is no memory for a new vector, or `LANECAST_ISA` names an instruction set that is not available. The vector has
+/// been dropped.
 pub fn cast_vec<S: Element, D: Element>(vec: Vec<S>) -> Result<Vec<D>, Error> {
     cast_vec_with(vec, &CastOptions::new())
 }
 
-/// The same with other options.
+/// As [`cast_vec`], with options.
 ///
 /// ```
 /// use lanecast::{in_place, CastOptions, Overflow};
@@ -228,10 +228,10 @@ pub fn cast_vec_with<S: Element, D: Element>(
     let mut vec = ManuallyDrop::new(vec);
     let first = vec.as_mut_ptr();
     #[allow(unsafe_code, reason = "one allocation, elements of two types")]
-    // SAFETY: the allocation has `bytes` bytes, of which `needed` are used. The first ones are elements without
-    // padding, hence initialised. Nobody else has it: the vector is forgotten, and has no elements. After the cast
-    // the first `n` elements of `D` are valid ones, those of the dtype of `D` with one element per byte or more. The
-    // new vector frees what the old one has allocated: as many bytes, at the same alignment.
+    // SAFETY: the allocation has `bytes` bytes, of which `needed` are used. The first ones are the elements of the old vector,
+    // without padding, hence initialised. Nothing else owns the allocation: the old vector is forgotten, and has no elements.
+    // After the cast, the first `n` elements of `D` are valid: they are of the dtype of `D`, with at most one element per byte.
+    // The new vector frees what the old one has allocated: as many bytes, with the same alignment.
     unsafe {
         let buffer = slice::from_raw_parts_mut(first.cast(), needed);
         if let Err(error) = caster.cast_in_place_uninit(buffer, n) {

@@ -1,6 +1,6 @@
-//! Large casts on several threads ([`Caster::par_cast`]): which threads, in which chunks, and who hears of it.
+//! Large casts on several threads ([`Caster::par_cast`]): which threads, in which chunks, and how progress is reported.
 //!
-//! No result depends on it: a chunk is a cast of its own.
+//! No result depends on these, because each chunk is a cast of its own.
 //!
 //! ```
 //! use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
@@ -28,26 +28,26 @@ use crate::formats::route::Layout;
 use crate::kernels::memory::Destination;
 use crate::threads::{self, Lock};
 
-/// The calling thread casts alone if fewer bytes than this are read and written together. Measured with `benches/views.rs`: to
-/// wake threads and wait for them takes 15 to 40 µs, in which one thread casts 1 to 3 MiB from its caches. From this size on two
+/// The calling thread casts alone if fewer bytes than this are read and written together. Measured with `benches/views.rs`: waking
+/// threads and waiting for them takes 15 to 40 µs, in which one thread casts 1 to 3 MiB from its caches. From this size on two
 /// threads were faster for each pair of that benchmark; at half of it, some took a third longer than one thread.
 pub(crate) const SERIAL_BELOW: usize = 4 << 20;
-/// The same where threads have to be started first: two threads took up to twice as long as one for 4 MiB, up to 1.5 times as
-/// long for 8 MiB, and were faster for each pair at 16 MiB.
+/// As [`SERIAL_BELOW`], where threads have to be started first: two threads took up to twice as long as one for 4 MiB, up to 1.5 times
+/// as long for 8 MiB, and were faster for each pair at 16 MiB.
 const SERIAL_BELOW_STARTED: usize = 16 << 20;
-/// The same for the reference, which is more than ten times slower.
+/// As [`SERIAL_BELOW`], for the reference, which is more than ten times slower.
 const SERIAL_BELOW_SCALAR: usize = 256 << 10;
-/// Bytes read and written per chunk: enough that the time to take one does not matter, and few enough that all threads end at
+/// Bytes read and written per chunk: enough that the time to take a chunk is negligible, and few enough that all threads end at
 /// about the same time.
 const CHUNK: core::ops::RangeInclusive<usize> = 256 << 10..=4 << 20;
-/// The length of a chunk is a multiple of so many elements: whatever their width, they fill whole cache lines.
+/// The length of a chunk is a multiple of this many elements, which fill whole cache lines whatever their width.
 const LINES: usize = 512;
-/// A cache line.
+/// The bytes of a cache line.
 const LINE: usize = 64;
-/// At most so many threads are started.
+/// The limit of [`Parallel::threads`].
 const MOST_THREADS: usize = 1024;
 
-/// Threads of somebody else, for libraries that have their own: a loop that may run in parallel.
+/// A parallel loop on the threads of a host, for libraries that have threads of their own.
 ///
 /// ```
 /// use lanecast::{parallel::{Parallel, ParallelFor}, CastOptions, Caster, DType};
@@ -73,10 +73,10 @@ const MOST_THREADS: usize = 1024;
 /// ```
 pub trait ParallelFor: Sync {
     /// Calls `task` with every number below `tasks`, from any threads and in any order, and returns when all
-    /// calls have.
+    /// calls have returned.
     ///
-    /// A number says where a call had better begin: calls may repeat one, if there are as many as tasks. A task that is not called costs time
-    /// and nothing else: the caller of the cast does what is left.
+    /// A number only says where a call had better look for work first: numbers may repeat, as long as there are `tasks` calls. Leaving calls out
+    /// only costs time: the thread that called the cast does what is left.
     ///
     /// ```
     /// use rayon::prelude::*;
@@ -91,8 +91,8 @@ pub trait ParallelFor: Sync {
     /// ```
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
 
-    /// Do its threads start when they are asked for work? Then less than 16 MiB is cast by the caller, as with
-    /// [`Parallel::threads`]; from threads that wait for work, less than 4 MiB.
+    /// Whether threads are started only when they are asked for work. The caller then casts alone below 16 MiB, as with
+    /// [`Parallel::threads`]; if threads wait for work, below 4 MiB.
     ///
     /// ```
     /// use lanecast::parallel::ParallelFor;
@@ -132,14 +132,14 @@ pub trait ParallelFor: Sync {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Elements that have been cast; of scaled casts, pieces of the work, which begin anew where the factor of a tensor is found
-    /// before.
+    /// How many elements have been cast. In scaled casts it counts pieces of the work, and begins again at 0 after a first pass
+    /// that finds the factor of a tensor.
     pub done: usize,
-    /// The same of the whole cast.
+    /// The value of `done` at the end of the cast.
     pub total: usize,
 }
 
-/// On which threads a cast runs, in which chunks, and who hears of it. No result depends on it.
+/// On which threads a cast runs, in which chunks, and what is told of its progress. No result depends on it.
 ///
 /// ```
 /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
@@ -170,10 +170,10 @@ impl fmt::Debug for Parallel<'_> {
 }
 
 impl<'a> Parallel<'a> {
-    /// The caller and the threads of the rayon pool that it is in, or else of the global one, as many together as that
-    /// has, if there is enough to do.
-    /// Without the feature `parallel`, where the pool cannot start, and in a forked child, which has no threads:
-    /// the caller alone.
+    /// Runs on the calling thread and on threads of its rayon pool, or else of the global pool: as many in all as the pool
+    /// has, if there is enough work.
+    /// Without the feature `parallel`, where the pool cannot be started, and in a forked child, which has no other threads,
+    /// the calling thread casts alone.
     ///
     /// ```
     /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
@@ -187,9 +187,9 @@ impl<'a> Parallel<'a> {
         Self { threads: None, chunk: None, host: None, progress: None }
     }
 
-    /// Instead of a pool, the caller and so many threads less one that start for this cast. Fewer, if there are fewer
-    /// chunks, or if they cannot start; none for less than 16 MiB (256 KiB on the reference), read and written together,
-    /// unless [`Parallel::chunk`] says how to divide it. 0 is 1.
+    /// Runs on the calling thread and `threads - 1` threads that are started for this cast, instead of a pool. Fewer are started
+    /// if there are fewer chunks or if starting one fails, and none for less than 16 MiB (256 KiB on the reference), read and
+    /// written together, unless [`Parallel::chunk`] says how to divide the cast. 0 means 1.
     ///
     /// ```
     /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
@@ -203,8 +203,8 @@ impl<'a> Parallel<'a> {
         Self { threads: Some(threads), ..self }
     }
 
-    /// So many elements in a chunk, and no minimum of work: for tests, and for those who know better. Rounded up to
-    /// whole bytes of packed elements, and from 512 on to a multiple of 512, which are whole lines of a cache.
+    /// Sets the number of elements of a chunk, and lifts the minimum of work for several threads. It is rounded up to
+    /// whole bytes of packed elements, and from 512 on to a multiple of 512, which fill whole cache lines.
     ///
     /// ```
     /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
@@ -218,7 +218,7 @@ impl<'a> Parallel<'a> {
         Self { chunk: Some(elements), ..self }
     }
 
-    /// The threads of a host. [`Parallel::threads`] then only says how many those are, for the size of a chunk.
+    /// Runs on the threads of a host. [`Parallel::threads`] then only says how many these are, for the size of a chunk.
     ///
     /// ```
     /// use lanecast::{parallel::{Parallel, ParallelFor}, CastOptions, Caster, DType};
@@ -240,8 +240,8 @@ impl<'a> Parallel<'a> {
         Self { host: Some(host), ..self }
     }
 
-    /// Calls this after every chunk, on the thread that has cast it. Chunks end in any order, so `done` does not
-    /// only grow from call to call. [`ControlFlow::Break`] begins no further chunk.
+    /// Calls `progress` after every chunk, on the thread that has cast it. Calls of several threads may come in any order, so `done`
+    /// may be less than in the call before. After [`ControlFlow::Break`] no further chunk is begun.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -263,12 +263,12 @@ impl<'a> Parallel<'a> {
 }
 
 impl Caster {
-    /// [`Caster::cast`] on all threads of the rayon pool that the caller is in, or of the global one, if that is faster: of
-    /// less than 4 MiB (256 KiB on the reference), read and written together, the calling thread casts alone. It waits for
-    /// no thread that is busy with something else: those that come take part.
+    /// Casts as [`Caster::cast`] does, on all threads of the rayon pool that the caller is in, or of the global pool, if that is
+    /// faster: the calling thread casts alone if less than 4 MiB (256 KiB on the reference) is read and written together. It does
+    /// not wait for threads that are busy with something else; those that become idle in time take part.
     ///
-    /// The first call outside of a pool starts the global one, if nobody has: a program that sets that up does so before. It
-    /// may wait a tenth of a second for one that is busy, and then casts alone.
+    /// The first call outside of a pool starts the global one, if it has not been started: a program that configures it does so
+    /// before. If the global pool is busy, that call may wait for it for a tenth of a second, and then casts alone.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -287,7 +287,7 @@ impl Caster {
         self.par_cast_with(src, dst, n, &Parallel::new())
     }
 
-    /// [`Caster::cast`] on the threads, in the chunks and with the callback of `how`.
+    /// Casts as [`Caster::cast`] does, on the threads, in the chunks and with the callback of `how`.
     ///
     /// ```
     /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
@@ -302,7 +302,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// A buffer does not have the size of `n` elements: nothing was written. Or the callback has stopped it.
+    /// A buffer does not have the size of `n` elements, and nothing was written; or the callback has stopped the cast.
     pub fn par_cast_with(
         &self,
         src: &[u8],
@@ -313,7 +313,7 @@ impl Caster {
         run(self, src, dst.into(), n, how, &cast)
     }
 
-    /// The same to memory that need not be initialised, and returns it initialised.
+    /// As [`Caster::par_cast_with`], to memory that need not be initialised and is returned initialised.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -338,24 +338,24 @@ impl Caster {
         let mut dst = Destination::from(dst);
         run(self, src, dst.reborrow(), n, how, &cast)?;
         #[allow(unsafe_code, reason = "the chunks are the whole")]
-        // SAFETY: `run` has cast all of its elements, which together have every byte of the destination: each
-        // chunk's was initialised by `Caster::fill`, and the chunks were split off it one after the other.
+        // SAFETY: `run` has cast all elements, whose bytes together are the whole destination: the chunks were split off it
+        // one after the other, and `Caster::fill` has initialised every byte of each chunk.
         Ok(unsafe { dst.assume_init() })
     }
 }
 
 impl Parallel<'_> {
-    /// The same threads for work beside the cast itself, of which nobody hears, in chunks of its own.
+    /// The same threads for work other than the cast itself, without progress reports and with the default chunks.
     #[cfg(feature = "scaled")]
     pub(crate) fn silent(&self) -> Self {
         Self { progress: None, chunk: None, ..*self }
     }
 
-    /// Whether the calling thread does the work alone, and else how many threads share it at most. `traffic` is how many bytes are
-    /// read and written, `serial_below` from how many on waiting threads are worth waking.
+    /// Whether there is so little work that the calling thread does it alone, and how many threads share it at most. `traffic` is the
+    /// number of bytes read and written, `serial_below` the number from which it is worth waking threads that wait.
     fn share(&self, serial_below: usize, traffic: usize) -> (bool, usize) {
         let starts = self.host.map_or(self.threads.is_some(), ParallelFor::starts_threads);
-        // Starting threads takes longer than waking them. Compared with a cast by the reference, the difference is small.
+        // Starting threads takes longer than waking them. For a cast by the reference this difference is negligible.
         let enough = if starts && serial_below == SERIAL_BELOW { SERIAL_BELOW_STARTED } else { serial_below };
         let is_small = self.chunk.is_none() && traffic < enough;
         let most = match (self.threads, self.host) {
@@ -368,13 +368,13 @@ impl Parallel<'_> {
     }
 }
 
-/// From how many bytes on waiting threads are worth waking for a cast.
+/// The number of bytes read and written from which it is worth waking waiting threads for a cast.
 pub(crate) fn serial_below(isa: Isa) -> usize {
     if isa == Isa::Scalar { SERIAL_BELOW_SCALAR } else { SERIAL_BELOW }
 }
 
-/// What is done with a chunk: its caster, bytes, number of elements, and how many come before it. Of an [`Error::Lossy`] the index counts
-/// those, too.
+/// What is done with a chunk. The arguments are its caster, source, destination and number of elements, and the number of elements before it,
+/// which the index of an [`Error::Lossy`] includes.
 pub(crate) type Work<'a> =
     dyn Fn(&Caster, &[u8], Destination<'_, u8>, usize, usize) -> Result<(), Error> + Sync + 'a;
 
@@ -382,7 +382,7 @@ fn cast(caster: &Caster, src: &[u8], dst: Destination<'_, u8>, n: usize, _: usiz
     caster.fill(src, dst, n).map(drop)
 }
 
-/// Does this with all chunks, or says why not: the first element that is lost, if any is.
+/// Does `work` with all chunks. If elements are lost, the error is that of the first of them.
 pub(crate) fn run(
     caster: &Caster,
     src: &[u8],
@@ -392,7 +392,7 @@ pub(crate) fn run(
     work: &Work<'_>,
 ) -> Result<(), Error> {
     caster.check(src.len(), dst.size(), n)?;
-    // (Slices have at most `isize::MAX` bytes: the sum cannot overflow.)
+    // Slices have at most `isize::MAX` bytes, so this sum cannot overflow.
     let traffic = src.len().saturating_add(dst.size());
     let (is_small, most) = how.share(serial_below(caster.isa()), traffic);
     if is_small && how.progress.is_none() {
@@ -436,18 +436,18 @@ impl<'a> Tasks<'a> {
         self.threads
     }
 
-    /// How many elements of so many bytes on both sides together are a chunk.
+    /// The number of elements of a chunk, for elements of `bytes` bytes on both sides together.
     pub(crate) fn chunk(&self, traffic: usize, bytes: usize) -> usize {
         self.how.chunk.unwrap_or_else(|| chunk_bytes(traffic, self.threads) / bytes).max(1)
     }
 
-    /// Is it one piece of work, of which nobody hears anything?
+    /// Whether the work need not be divided: it is small, and no progress is reported.
     pub(crate) fn are_one(&self) -> bool {
         self.is_small && self.how.progress.is_none()
     }
 
-    /// Calls `task` with every number below `count`, on several threads. `size` says how much of `total` each is. Returns how much
-    /// was done: less, if a task or the progress callback has stopped the work.
+    /// Calls `task` with every number below `count`, on several threads. `size` says how much of `total` each task is. Returns how much
+    /// was done, which is less than `total` if a task or the progress callback has stopped the work.
     pub(crate) fn run(
         &self,
         count: usize,
@@ -481,18 +481,18 @@ impl<'a> Tasks<'a> {
             _ if self.how.threads.is_some() => threads::start(workers, &work),
             _ => threads::run(workers, &work),
         }
-        // Pieces that no thread has taken.
+        // The calling thread does what no other thread has taken.
         work(0);
         done.into_inner()
     }
 }
 
-/// Bytes that a chunk reads and writes: there are four chunks per thread, so that the others do not wait long for one that started late.
+/// The bytes that a chunk reads and writes: there are four chunks per thread, so that no thread has to be waited for long if it started late.
 fn chunk_bytes(traffic: usize, threads: usize) -> usize {
     (traffic / (4 * threads)).clamp(*CHUNK.start(), *CHUNK.end())
 }
 
-/// How many elements the first chunk has, each of the other chunks, and all chunks together.
+/// The numbers of elements of the first chunk, of each other chunk (the last may have fewer), and of all chunks together.
 #[derive(Clone, Copy, Debug)]
 struct Lengths {
     first: usize,
@@ -511,7 +511,7 @@ impl Lengths {
     ) -> Self {
         let bits = layouts.map(|layout| layout.size(8));
         let is_packed = bits.iter().any(|&bits| bits < 8);
-        // (A chunk has a few MiB: nothing overflows.)
+        // Nothing overflows: a chunk has at most a few MiB.
         let wanted =
             chunk.unwrap_or_else(|| (chunk_bytes(traffic, threads) * 8 / (bits[0] + bits[1])).max(LINES));
         let wanted = wanted.clamp(1, n.max(1));
@@ -519,10 +519,10 @@ impl Lengths {
             let length = if is_packed { wanted.next_multiple_of(8) } else { wanted };
             return Self { first: length, others: length, total: n };
         }
-        // (On 32 bits more elements of one bit may be counted than that leaves room for.)
+        // With a 32-bit usize this may overflow: there can be so many elements of one bit.
         let others = wanted.checked_next_multiple_of(LINES).unwrap_or(wanted);
-        // The first chunk is longer, so that it ends at a cache line of the destination and each of the others begins at one; not if
-        // an element straddles the boundary.
+        // The first chunk is longer, so that each of the others begins at a cache line of the destination, unless an element straddles
+        // the boundary.
         let ahead = 8 * (dst.wrapping_neg() % LINE);
         let unit = if is_packed { 8 * bits[1] } else { bits[1] };
         let ahead = if ahead.is_multiple_of(unit) { ahead / bits[1] } else { 0 };
@@ -537,7 +537,7 @@ impl Lengths {
     fn before(&self, chunk: usize) -> usize {
         match chunk.checked_sub(1) {
             None => 0,
-            // (`others * self.others` may overflow for the index after the last chunk.)
+            // `others * self.others` may overflow for the index after the last chunk.
             Some(others) => others.saturating_mul(self.others).saturating_add(self.first).min(self.total),
         }
     }
@@ -564,7 +564,7 @@ struct Job<'a> {
     lengths: Lengths,
     done: AtomicUsize,
     stopped: AtomicBool,
-    /// The first element that is known to be lost: chunks behind it are left out. `usize::MAX` if there is none.
+    /// The first element that is known to be lost; chunks behind it are skipped. `usize::MAX` if there is none.
     lost: AtomicUsize,
     rest: Lock<Rest<'a>>,
 }
@@ -648,7 +648,7 @@ impl<'a> Job<'a> {
         )
     }
 
-    /// Takes the next chunk for a worker: the first of its own part, or if that is empty, the last of the longest part.
+    /// Takes the next chunk for a worker: the first of its own part, or if its part is empty, the last of the longest part.
     fn take(&self, worker: usize) -> Option<Part<'a>> {
         let mut rest = self.rest.lock();
         if self.stopped.load(Ordering::Relaxed) {
@@ -668,7 +668,7 @@ impl<'a> Job<'a> {
         Some(taken)
     }
 
-    /// Takes and casts a chunk. False if there was none, or an error that ends the work.
+    /// Takes a chunk and casts it. False if there was none, or if an error ends the work.
     fn step(&self, worker: usize) -> bool {
         let Some(Part { chunks, src, dst }) = self.take(worker) else { return false };
         let first = self.lengths.before(chunks.start);
@@ -679,7 +679,7 @@ impl<'a> Job<'a> {
         if let Err(error) = (self.work)(&self.caster.at(first), src, dst, n, first) {
             return self.fail(error);
         }
-        // (The bytes become visible to the caller when it joins the threads, or when the host does.)
+        // The bytes become visible to the caller when it joins the threads, or when the host does.
         let done = self.done.fetch_add(n, Ordering::AcqRel) + n;
         if let Some(progress) = self.progress
             && progress(Progress { done, total: self.lengths.total }).is_break()
@@ -689,7 +689,7 @@ impl<'a> Job<'a> {
         true
     }
 
-    /// Keeps an error. Does the work go on? It does before an element that is lost, of which there may be an earlier one.
+    /// Keeps an error, and returns whether the work goes on. It does after a lost element: an earlier element may be lost, too.
     #[cold]
     fn fail(&self, error: Error) -> bool {
         let mut rest = self.rest.lock();
@@ -714,7 +714,7 @@ impl<'a> Job<'a> {
     fn outcome(&self) -> Result<(), Error> {
         let (done, total) = (self.done.load(Ordering::Acquire), self.lengths.total);
         match self.rest.lock().error {
-            // (Of work that was stopped, no thread may have looked at an earlier element that is lost.)
+            // The work was stopped, so this need not be the first element that is lost.
             Some(Error::Lossy(_)) if self.stopped.load(Ordering::Relaxed) => {
                 Err(Error::Cancelled { done, elements: total })
             }
@@ -732,9 +732,9 @@ mod tests {
     use crate::formats::options::CastOptions;
     use crate::formats::route::route;
 
-    /// The chunks together are all elements, and each is whole bytes on both sides. Unless fewer than 512 elements are wanted, or an
-    /// element straddles a cache line, all chunks but the first begin at a line of the destination, and all but the first and last
-    /// are multiples of 512 elements.
+    /// The chunks together are all elements, and each is whole bytes on both sides. All chunks but the first begin at a cache line of the
+    /// destination, and all but the first and last are multiples of 512 elements, unless fewer than 512 elements are wanted or an
+    /// element straddles a cache line.
     #[test]
     fn chunks_begin_at_lines() {
         for (from, to) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to))) {

@@ -1,4 +1,4 @@
-//! Memory for results that the caller does not provide.
+//! Allocates memory for results.
 
 use alloc::alloc::{Layout, alloc};
 use alloc::collections::TryReserveError;
@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use crate::error::Error;
 use crate::formats::dtype::DType;
 
-/// An empty vector with room for so many elements, for a result: [`cast_slice_uninit`](crate::cast_slice_uninit) and its kin fill its
-/// [spare capacity](Vec::spare_capacity_mut).
+/// Returns an empty vector with room for `len` elements of a result: [`cast_slice_uninit`](crate::cast_slice_uninit) and similar functions
+/// fill its [spare capacity](Vec::spare_capacity_mut).
 ///
-/// From 4 MiB on, Linux is asked for large pages (`madvise`), as NumPy does for its arrays. Memory that nobody has touched yet is handed
-/// out page by page, and to fault in 4 KiB pages takes several times as long as a cast that fills them. Elsewhere this is
-/// [`Vec::try_reserve_exact`]; [`cast_vec`](crate::cast_vec) has its results from here.
+/// From 4 MiB on, Linux is asked for large pages (`madvise`), as NumPy does for its arrays. New memory is faulted in page by page at
+/// the first touch, which with pages of 4 KiB takes several times as long as a cast that fills them. Elsewhere this is
+/// [`Vec::try_reserve_exact`]. [`cast_vec`](crate::cast_vec) allocates its results with this function.
 ///
 /// ```
 /// let src = [1.5f32, -2.0];
@@ -26,17 +26,17 @@ use crate::formats::dtype::DType;
 ///
 /// # Errors
 ///
-/// There is no memory for it.
+/// There is no memory for so many elements.
 pub fn vec_with_capacity<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
     let mut room = allocated(len);
-    // (Returns at once if there is room already.)
+    // Returns at once if there is room already; else it tries again, for the error.
     room.try_reserve_exact(len)?;
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
     large_pages::ask(room.spare_capacity_mut());
     Ok(room)
 }
 
-/// A buffer of so many bytes for elements.
+/// A buffer of `bytes` zeros, for elements of `dtype`.
 pub(crate) fn zeros(dtype: DType, bytes: usize) -> Result<Vec<u8>, Error> {
     let no_memory = |_| Error::Allocation { dtype, elements: bytes / dtype.itemsize() };
     let mut room = vec_with_capacity(bytes).map_err(no_memory)?;
@@ -44,14 +44,14 @@ pub(crate) fn zeros(dtype: DType, bytes: usize) -> Result<Vec<u8>, Error> {
     Ok(room)
 }
 
-/// The same, or a vector without room if that fails. (Allocates directly: the ways in which a vector grows take as long as casting hundreds
-/// of bytes.)
+/// An empty vector with room for `len` elements, or without room if the allocation fails. It allocates directly: the code by which a vector
+/// grows takes as long as casting hundreds of bytes.
 #[inline(always)]
 pub(crate) fn allocated<T>(len: usize) -> Vec<T> {
     match Layout::array::<T>(len) {
         Ok(layout) if layout.size() > 0 => {
             #[allow(unsafe_code, reason = "the allocation becomes a vector at once")]
-            // SAFETY: the layout is not empty, and that of `len` elements of a vector, of which none is there yet.
+            // SAFETY: the layout is not empty. It is that of a vector's allocation for `len` elements, and the vector's length is 0.
             unsafe {
                 let first = alloc(layout).cast::<T>();
                 if first.is_null() { Vec::new() } else { Vec::from_raw_parts(first, 0, len) }
@@ -82,9 +82,9 @@ mod large_pages {
     use core::ffi::{c_int, c_void};
     use core::mem::MaybeUninit;
 
-    /// Two of the large pages of x86-64. NumPy has the same threshold.
+    /// Bytes from which large pages are asked for: two large pages of x86-64. NumPy has the same threshold.
     const FROM: usize = 4 << 20;
-    /// A multiple of the pages that Linux has, of 4 to 64 KiB.
+    /// A multiple of every page size of Linux, which are 4 to 64 KiB.
     const PAGE: usize = 64 << 10;
     const MADV_HUGEPAGE: c_int = 14;
 
@@ -102,13 +102,13 @@ mod large_pages {
         }
     }
 
-    /// The same for whole pages of the memory.
+    /// Asks for large pages for the whole pages of some memory.
     #[inline(never)]
     fn advise(first: *mut u8, bytes: usize) {
         let before = first.align_offset(PAGE);
         let whole = bytes.saturating_sub(before) / PAGE * PAGE;
         #[allow(unsafe_code, reason = "whole pages, and those of the room alone")]
-        // SAFETY: whole pages of the room, whose bytes this advice leaves as they are; an error changes nothing.
+        // SAFETY: these are whole pages within the room. The advice leaves their bytes as they are, and an error changes nothing.
         unsafe {
             madvise(first.wrapping_add(before).cast(), whole, MADV_HUGEPAGE);
         }
@@ -117,7 +117,7 @@ mod large_pages {
 
 #[cfg(all(test, feature = "std", target_os = "linux", not(miri)))]
 mod tests {
-    /// The flags of the mapping that has an address, if the system tells.
+    /// The flags of the mapping that contains an address, if the system has them.
     fn flags(address: usize) -> Option<String> {
         let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let mut is_it = false;

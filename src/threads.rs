@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use lock::Lock;
 
-/// Calls `task` with every number below `tasks`, on all threads; each takes the next number when it is free.
+/// Calls `task` with every number below `tasks`, on all threads; each thread takes the next number when it is free.
 #[cfg(feature = "text")]
 pub(crate) fn each(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     let next = AtomicUsize::new(0);
@@ -43,14 +43,14 @@ mod pool {
 
     /// How many threads the pool has; 1 if it cannot be used.
     pub(crate) fn count() -> usize {
-        // Rayon must not be asked before: after a fork it would wait for threads that the child does not have, and it panics if
-        // the global pool could not be started.
+        // Rayon must not be asked before `is_there`: after a fork it would wait for threads that the child does not have, and it
+        // panics if the global pool could not be started.
         if is_there() { rayon_core::current_num_threads() } else { 1 }
     }
 
     /// Calls `work(0)` on the calling thread, and `work(1)`, `work(2)`, … below `threads` on those threads of the pool that become
-    /// idle before `work(0)` has returned. (A scope of rayon would wait for the other threads, too, which are busy with something
-    /// else, and which may in turn be waiting for the calling thread.)
+    /// idle before `work(0)` has returned. A scope of rayon would wait for the other threads, too, which are busy with something
+    /// else, and may even be waiting for the calling thread.
     pub(crate) fn run(threads: usize, work: &(dyn Fn(usize) + Sync)) {
         if threads <= 1 {
             return work(0);
@@ -129,12 +129,12 @@ mod pool {
         }
     }
 
-    /// Does the pool have running threads? The global one has none if it could not be started, or in the child of a fork, which
+    /// Whether the pool has running threads. The global one has none if it could not be started, or in the child of a fork, which
     /// would wait for them forever.
     fn is_there() -> bool {
         /// The process of the first call; 0 before that.
         static PROCESS: AtomicU32 = AtomicU32::new(0);
-        /// Has a job been given to the global pool?
+        /// Whether a job has been given to the global pool.
         static ASKED: AtomicBool = AtomicBool::new(false);
         static ANSWER: Answer =
             Answer { came: AtomicBool::new(false), is_over: Mutex::new(false), over: Condvar::new() };
@@ -155,15 +155,15 @@ mod pool {
         if !ASKED.swap(true, Ordering::Relaxed) {
             ask(&ANSWER);
         }
-        // (A pool that is busy runs the job later. After a fork it is never run.)
+        // A pool that is busy runs the job later. After a fork the job never runs.
         ANSWER.came.load(Ordering::Acquire)
     }
 
-    /// The answer of the pool. (A channel would be 16 KB of code.)
+    /// The answer of the pool. A channel would do the same with 16 KB of code.
     struct Answer {
-        /// Has the job run?
+        /// Whether the job has run.
         came: AtomicBool,
-        /// It has, or it never will.
+        /// Whether the job has run or never will.
         is_over: Mutex<bool>,
         over: Condvar,
     }
@@ -183,7 +183,7 @@ mod pool {
     /// Starts the global pool if it has not been started, gives it a job, and waits at most [`PATIENCE`] for that to run.
     fn ask(answer: &'static Answer) {
         let ask = || {
-            // (An error without a source says that the pool exists already; it may even be that of the parent process.)
+            // An error without a source says that the pool exists already; it may even be that of the parent process.
             let started = rayon_core::ThreadPoolBuilder::new().build_global();
             if started.is_err_and(|error| error.source().is_some()) {
                 return answer.end();
@@ -197,8 +197,8 @@ mod pool {
                 answer.end();
             }
         };
-        // On a separate thread, because it blocks forever in the child of a fork that came while the parent was starting the pool.
-        // If that thread cannot be started, there are no threads for a pool either.
+        // This runs on a separate thread, because it blocks forever in the child of a fork that happened while the parent was starting
+        // the pool. If that thread cannot be started, there are no threads for a pool either.
         if thread::Builder::new().spawn(ask).is_ok() {
             _ = answer.over.wait_timeout_while(answer.is_over(), PATIENCE, |is_over| !*is_over);
         }
@@ -211,14 +211,14 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, core::num::NonZero::get)
 }
 
-/// How many cores the process may use, which cannot be found out without the standard library.
+/// How many cores the process may use: taken to be 1, because core cannot ask.
 #[cfg(not(feature = "std"))]
 pub(crate) fn cores() -> usize {
     1
 }
 
 /// Calls `work(0)` on the calling thread, and `work(1)`, `work(2)`, … below `threads` on threads that are started for it, until one
-/// cannot be started. A panic of one of them goes on here when all have ended. (The scope would make one of its own of it.)
+/// cannot be started. The panic of a thread is resumed here when all have ended; the scope would panic with a message of its own.
 #[cfg(feature = "std")]
 pub(crate) fn start(threads: usize, work: &(dyn Fn(usize) + Sync)) {
     use core::panic::AssertUnwindSafe;
@@ -250,7 +250,7 @@ pub(crate) fn start(_threads: usize, work: &(dyn Fn(usize) + Sync)) {
     work(0);
 }
 
-/// A mutex. A poisoned one is used all the same: no code of this crate panics between two changes that belong together.
+/// A mutex that ignores poisoning: no code of this crate panics between two changes that belong together.
 #[cfg(feature = "std")]
 mod lock {
     use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -291,7 +291,7 @@ mod lock {
         value: UnsafeCell<T>,
     }
 
-    // SAFETY: the value is reached by way of a `Guard`, and `is_taken` makes sure that there is one `Guard` at a time.
+    // SAFETY: the value is only reached through a `Guard`, and `is_taken` makes sure that there is one `Guard` at a time.
     unsafe impl<T: Send> Sync for Lock<T> {}
 
     impl<T> Lock<T> {
@@ -322,14 +322,14 @@ mod lock {
         type Target = T;
 
         fn deref(&self) -> &T {
-            // SAFETY: this is the one `Guard` there is.
+            // SAFETY: this is the only `Guard`.
             unsafe { &*self.0.value.get() }
         }
     }
 
     impl<T> DerefMut for Guard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
-            // SAFETY: this is the one `Guard` there is, and it is borrowed exclusively.
+            // SAFETY: this is the only `Guard`, and it is borrowed exclusively.
             unsafe { &mut *self.0.value.get() }
         }
     }
@@ -341,7 +341,7 @@ mod lock {
     }
 }
 
-/// One: the calling thread.
+/// How many threads there are: only the calling one.
 #[cfg(not(feature = "parallel"))]
 pub(crate) fn count() -> usize {
     1

@@ -630,7 +630,7 @@ impl FromStr for DType {
     }
 }
 
-/// What dtypes are often called elsewhere, in any case of letters. (Not `f4`, which is a float of 4 bits, and NumPy's of 4 bytes.)
+/// What dtypes are often called elsewhere, in any case of letters. Not `f4`, which is a float of 4 bits, and NumPy's of 4 bytes.
 const ELSEWHERE: [(&str, DType); 25] = [
     ("f16", DType::F16),
     ("fp16", DType::F16),

@@ -204,7 +204,7 @@ fn zero_points<'a>(
     if may_count {
         return Ok(Some(bytes));
     }
-    // (As float32, in which -0 is zero, too.)
+    // As float32, in which -0 is zero, too.
     let floats = Cast::new(28, DataType::Float, &[])?.run(zero)?;
     if numbers(&floats)?.as_chunks().0.iter().any(|&bytes| f32::from_le_bytes(bytes) != 0.0) {
         let what =

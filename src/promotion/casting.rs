@@ -144,8 +144,8 @@ impl DType {
             }
             // No value of `a` has more bits, a larger exponent or a smaller last bit than `b` can have.
             (Float(a), Float(b) | Complex(b)) | (Complex(a), Complex(b)) => {
-                // (The limits are compared as codes, which are in the same order. A comparison of floats raises a flag if
-                // one is subnormal, and checked casts, which must raise none, call this.)
+                // The limits are compared as codes, which are in the same order. A comparison of floats raises a flag if
+                // one is subnormal, and checked casts, which must raise none, call this.
                 a.mantissa_bits <= b.mantissa_bits
                     && a.max().to_bits() <= b.max().to_bits()
                     && a.min_positive_subnormal().to_bits() >= b.min_positive_subnormal().to_bits()

@@ -448,7 +448,7 @@ impl Rules {
         if operands.is_empty() {
             return Err(PromotionError::NoOperands);
         }
-        // (No element of the set is below its first one: see `close`.)
+        // No element of the set is below its first one: see `close`.
         let Some(first) = common.lowest() else { return Err(PromotionError::Undefined { rules, operands }) };
         match self.tie {
             _ if common.difference(self.up[first as usize]).is_empty() => Ok(first),
@@ -518,8 +518,8 @@ impl Rules {
         }
     }
 
-    /// May a dtype become another, directly or by way of a third? (That is the same, but where `cut_complex` has made the sets not
-    /// transitive.)
+    /// May a dtype become another, directly or by way of a third? That is the same, but where `cut_complex` has made the sets not
+    /// transitive.
     const fn leads_to(&self, from: DType, to: DType) -> bool {
         let mut i = 0;
         while i < DTYPES {

@@ -130,7 +130,7 @@ impl DTypeSet {
     /// assert_eq!(DTypeSet::EMPTY.first(), None);
     /// ```
     pub const fn first(self) -> Option<DType> {
-        // (Of the empty set this is code 64, which no dtype has.)
+        // Of the empty set this is code 64, which no dtype has.
         DType::from_code(self.0.trailing_zeros() as u8)
     }
 

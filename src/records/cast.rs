@@ -172,7 +172,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// (Offsets may wrap around only where a dimension has no items, so that nothing is cast.)
+    /// Offsets may wrap around only where a dimension has no items, so that nothing is cast.
     fn item(&mut self, from: &ItemDType, to: &ItemDType, src: usize, dst: usize) -> Result<(), StructError> {
         match (from.as_record(), to.as_record()) {
             (Some(from), Some(to)) => self.record(from, to, src, dst)?,
@@ -234,7 +234,7 @@ impl Planner<'_> {
             if repeat.count != 1 {
                 self.repeats.push(repeat);
             }
-            // (These may wrap around only where another dimension is 0, so that nothing is cast.)
+            // These may wrap around only where another dimension is 0, so that nothing is cast.
             src = src.wrapping_mul(source.unwrap_or(1));
             dst = dst.wrapping_mul(count);
         }

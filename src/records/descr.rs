@@ -372,7 +372,7 @@ impl FromStr for ItemDType {
 
     /// A type string, or the text of NumPy's `descr` or `str` of a dtype.
     fn from_str(text: &str) -> Result<Self, StructError> {
-        // (A unit of time, as in `M8[s]`, is no list.)
+        // A unit of time, as in `M8[s]`, is no list.
         let begins = text.trim_start().starts_with(['\'', '"', '[', '{', '(']);
         if !begins || !text.contains(['\'', '"', '[', '{']) {
             return type_string(text);

@@ -70,7 +70,7 @@ impl<O: Offset> Texts<O> {
             return Err(Error::Allocation { bytes: self.bytes.len() });
         }
         write(&mut self.bytes);
-        // (May wrap around: `join` checks the last offset, which is the largest.)
+        // May wrap around: `join` checks the last offset, which is the largest.
         self.ends.push(O::of(self.bytes.len()));
         Ok(())
     }
@@ -163,7 +163,7 @@ fn on_all_threads(chunks: usize, work: &(dyn Fn(usize) -> Result<(), Error> + Sy
 
     let (first, wrong) = (AtomicUsize::new(usize::MAX), Lock::new(Wrong::None));
     threads::each(chunks, &|i| {
-        // (Chunks after one with an error need not be done.)
+        // Chunks after one with an error need not be done.
         if i > first.load(Ordering::Relaxed) {
             return;
         }

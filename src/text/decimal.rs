@@ -66,7 +66,7 @@ impl<'a> Decimal<'a> {
         if digits.any(|digit| digit != b'0') {
             text.push(b'1');
         }
-        // (Numbers with exponents beyond these are 0 or Inf in every dtype.)
+        // Numbers with exponents beyond these are 0 or Inf in every dtype.
         _ = write!(text, "e{}", self.point().clamp(-9999, 9999));
         text
     }
@@ -100,7 +100,7 @@ impl<'a> Decimal<'a> {
         if self.is_zero() {
             return Ordering::Less;
         }
-        // (The arithmetic below takes time and room that grow with the exponent: not for numbers that no f64 is near.)
+        // The arithmetic below takes time and room that grow with the exponent: not for numbers that no f64 is near.
         match self.point() {
             400.. => return Ordering::Greater,
             ..-400 => return Ordering::Less,
@@ -110,7 +110,7 @@ impl<'a> Decimal<'a> {
         let head = digits.clone().take(19).fold(0, |n, digit| 10 * n + digit);
         let count = digits.clone().count();
         if count <= 19 {
-            // (The point is within 400 digits, so the exponent is small.)
+            // The point is within 400 digits, so the exponent is small.
             let scale = (self.exponent - self.fraction.len() as i64) as i32;
             if let Some(ordering) = compare_small(head, scale, m, q) {
                 return ordering;

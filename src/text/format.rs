@@ -60,7 +60,7 @@ impl Writer {
         let narrow = match dtype.float_format() {
             Some(format) if format.bits() <= 16 => {
                 let codes = format.max_code() as usize + 1;
-                // (Without memory for the table, the decimal of each element is found anew.)
+                // Without memory for the table, the decimal of each element is found anew.
                 let make = || {
                     let mut table = Vec::new();
                     table.try_reserve_exact(codes).ok()?;
@@ -85,7 +85,7 @@ impl Writer {
                 DType::F32 => self.wide(f32::from_bits(code as u32), out),
                 _ => self.narrow(format, code, out),
             },
-            // (Refused by the public functions.)
+            // Refused by the public functions.
             Kind::Complex(_) => {}
         }
     }
@@ -214,7 +214,7 @@ fn shortest(format: FloatFormat, code: u64) -> f64 {
         let text = if parse(text) < x {
             of(format_args!("{}e{exponent}", units + 1))
         } else if units == 10u64.pow(digits as u32) {
-            // (Below a power of ten, decimals of so many digits are ten times as close.)
+            // Below a power of ten, decimals of so many digits are ten times as close.
             of(format_args!("{}e{}", 10 * units - 1, exponent - 1))
         } else {
             of(format_args!("{}e{exponent}", units - 1))

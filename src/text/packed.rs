@@ -156,7 +156,7 @@ impl<S: Source> Pass for Parsing<'_, S> {
         let Self { src, dst, to, options } = self;
         check_size(Side::Destination, to, options.dst_packing, src.len(), dst.len())?;
         let grammar = Grammar::new(to, options);
-        // (A chunk is never so large that this overflows.)
+        // A chunk is never so large that this overflows.
         let bytes = to.byte_len(CHUNK, options.dst_packing).unwrap_or(CHUNK);
         let storer = storer(to, options)?;
         each_chunk(dst, bytes, &|first_byte, chunk| {

@@ -36,7 +36,7 @@ pub(super) struct Grammar {
 impl Grammar {
     pub(super) fn new(to: DType, options: &CastOptions) -> Self {
         Self {
-            // (A text is cast as a float would be that has exactly its value.)
+            // A text is cast as a float would be that has exactly its value.
             policy: options.policy(DType::F64, to),
             int_rounding: options.int_rounding,
             is_default: options.rounding == Rounding::NearestEven,
@@ -107,9 +107,9 @@ fn parse_decimal_int(text: &str, format: IntFormat, rounding: Rounding) -> Resul
     }
     let (whole, fraction) = Decimal::of(text).split().ok_or(Reason::OutOfRange)?;
     let negative = text.starts_with('-');
-    // (Rounding depends on whether the number is odd, for which its low bits are enough.)
+    // Rounding depends on whether the number is odd, for which its low bits are enough.
     let up = scalar::rounds_up(rounding, negative, whole as u64, fraction);
-    // (Below 10^20: no overflow.)
+    // Below 10^20: no overflow.
     let magnitude = whole as i128 + i128::from(up);
     let n = if negative { -magnitude } else { magnitude };
     if format.min() <= n && n <= format.max() { Ok(n) } else { Err(Reason::OutOfRange) }
@@ -122,7 +122,7 @@ pub(super) fn parse_float(text: &str, to: DType, grammar: &Grammar) -> Result<u6
 
 /// Is this number, which `f64::from_str` has accepted, the word for infinity?
 fn is_inf(text: &str) -> bool {
-    // (The letter i is in no other text that it accepts.)
+    // The letter i is in no other text that it accepts.
     text.bytes().any(|b| b.eq_ignore_ascii_case(&b'i'))
 }
 
@@ -191,7 +191,7 @@ fn is_exact(text: &str, m: u64, q: i32) -> bool {
 /// The f64 nearest to a text of any length.
 #[cold]
 fn parse_long(text: &str) -> Option<f64> {
-    // (An error if it is not a number.)
+    // An error if it is not a number.
     let x: f64 = text.parse().ok()?;
     if x.is_nan() || is_inf(text) {
         return Some(x);

@@ -48,7 +48,7 @@ macro_rules! offsets {
             }
             #[inline]
             fn place(self) -> usize {
-                // (What a usize of 32 bits cannot hold is beyond all bytes.)
+                // What a usize of 32 bits cannot hold is beyond all bytes.
                 if size_of::<usize>() < size_of::<Self>() {
                     self.try_into().unwrap_or(usize::MAX)
                 } else {
@@ -110,7 +110,7 @@ pub(super) struct Joined<'a, O> {
 
 impl<'a, O: Offset> Joined<'a, O> {
     pub(super) fn new(offsets: &'a [O], bytes: &'a [u8]) -> Result<Self, Error> {
-        // (The other offsets are checked when texts are read. Where there are no texts, the first one would not be.)
+        // The other offsets are checked when texts are read. Where there are no texts, the first one would not be.
         match offsets.first().and_then(|first| first.to_usize()) {
             Some(place) if place <= bytes.len() => Ok(Self { offsets, bytes }),
             _ => Err(Self::wrong(offsets, 0, 0, bytes)),
@@ -134,7 +134,7 @@ impl<'a, O: Offset> Joined<'a, O> {
                 _ => return Self::wrong(self.offsets, index, last, self.bytes),
             }
         }
-        // (This also finds two texts that share the bytes of one character.)
+        // This also finds two texts that share the bytes of one character.
         let is_text =
             |pair: &[O]| core::str::from_utf8(&self.bytes[pair[0].place()..pair[1].place()]).is_ok();
         let wrong = self.offsets[first..].windows(2).position(|pair| !is_text(pair));
@@ -172,7 +172,7 @@ struct Part<'a, O> {
 impl<O: Offset> Chunk for Part<'_, O> {
     #[inline]
     fn get(&self, index: usize) -> Option<&str> {
-        // (An offset below the first wraps around, and so lies beyond the end of `text`.)
+        // An offset below the first wraps around, and so lies beyond the end of `text`.
         let place = |index: usize| self.offsets[index].place().wrapping_sub(self.start);
         self.text.get(place(index)..place(index + 1))
     }

@@ -1,4 +1,4 @@
-//! Views: casts of elements that lie strides apart, by [`Caster::cast_strided`]; on threads by [`par_cast_strided_with`], checked by
+//! Casts of strided views: [`Caster::cast_strided`]; on several threads [`par_cast_strided_with`]; checked
 //! [`cast_strided_checked`], [`try_cast_strided`] and [`same_value_strided`].
 //!
 //! ```
@@ -36,9 +36,9 @@ use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::CastOptions;
 use crate::kernels::strided::{Dim, FEW, MOST};
 
-/// Elements of a buffer that lie so many bytes apart along each dimension.
+/// Elements of a buffer, with a stride in bytes along each dimension.
 ///
-/// Strides may have any sign, and need not be multiples of anything. A stride of 0 repeats a source. Views with an
+/// Strides may have any sign, and need not be multiples of the element size. A stride of 0 repeats elements. Views with an
 /// extent of 0 have no elements, and may lie anywhere.
 ///
 /// ```
@@ -67,17 +67,17 @@ pub struct StridedView<'a> {
 }
 
 #[allow(unsafe_code, reason = "a pointer, because bytes between the elements may be somebody else's")]
-// SAFETY: it is a borrow of elements.
+// SAFETY: a view is a shared borrow of elements.
 unsafe impl Send for StridedView<'_> {}
 #[allow(unsafe_code, reason = "as above")]
 // SAFETY: as above.
 unsafe impl Sync for StridedView<'_> {}
 
-/// Where a view is in memory.
+/// Where a view lies in memory.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     memory: *const u8,
-    /// Bytes of the buffer that begins there; None where somebody has promised that the elements are in memory.
+    /// The bytes of the buffer at `memory`; None if the caller has promised that the elements are in memory.
     size: Option<usize>,
     /// The byte of the first element.
     offset: usize,
@@ -89,7 +89,7 @@ impl Place {
         self.memory.wrapping_add(self.offset)
     }
 
-    /// Checks that elements which reach so far lie in the buffer, if there is one.
+    /// Checks that elements with this reach lie in the buffer, if there is one.
     fn check(self, side: Side, reach: Reach) -> Result<(), Error> {
         let (first, end) = reach.from(self.offset);
         match self.size {
@@ -100,14 +100,14 @@ impl Place {
         }
     }
 
-    /// Are there so many bytes from the first element on? They are where somebody has promised elements.
+    /// Whether there are `bytes` bytes from the first element on. Without a buffer, the caller has promised them.
     #[cfg(feature = "scaled")]
     fn has(self, bytes: usize) -> bool {
         let end = self.offset.checked_add(bytes);
         end.is_some_and(|end| self.size.is_none_or(|size| end <= size))
     }
 
-    /// The addresses that elements reach, if there can be memory there.
+    /// The first address that elements with this reach have and the one behind the last, if there can be memory there.
     fn hull(self, side: Side, dtype: DType, reach: Reach, elements: usize) -> Result<[i128; 2], Error> {
         let (first, end) = reach.from(self.offset);
         let [first, end] = [first, end].map(|byte| byte.saturating_add(self.memory.addr() as i128));
@@ -129,7 +129,7 @@ impl<'a> StridedView<'a> {
         Self { place, shape, strides, borrow: PhantomData }
     }
 
-    /// The elements from this one on, in memory that the caller does not own as a whole: bytes between them are not read.
+    /// The elements from `first` on, in memory that the caller does not own as a whole: bytes between the elements are not read.
     ///
     /// ```
     /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
@@ -148,8 +148,8 @@ impl<'a> StridedView<'a> {
     ///
     /// # Safety
     ///
-    /// During each cast of the view every element is readable and initialised, and nobody else writes it. (A cast refuses a source and a
-    /// destination that overlap; a scaled one has read the source when it writes.)
+    /// During each cast of the view, every element is readable and initialised, and nothing else writes it. A cast refuses a source and a
+    /// destination that overlap; a scaled cast has read the whole source before it writes.
     #[allow(unsafe_code, reason = "memory that no borrow can describe")]
     pub const unsafe fn from_ptr(first: *const u8, shape: &'a [usize], strides: &'a [isize]) -> Self {
         Self { place: Place { memory: first, size: None, offset: 0 }, shape, strides, borrow: PhantomData }
@@ -163,46 +163,46 @@ impl<'a> StridedView<'a> {
         self.strides
     }
 
-    /// Some of its elements, the first of which is so many bytes from its own.
+    /// A view of some of the elements, the first of which is `way` bytes from that of this view.
     pub(crate) fn part<'b>(&self, way: isize, shape: &'b [usize], strides: &'b [isize]) -> StridedView<'b>
     where
         'a: 'b,
     {
         let place = match self.place.size {
             Some(_) => Place { offset: self.place.offset.wrapping_add_signed(way), ..self.place },
-            // (There is no byte 0 that an offset could count from.)
+            // Without a buffer, an offset has no byte 0 to count from.
             None => Place { memory: self.place.memory.wrapping_offset(way), ..self.place },
         };
         StridedView { place, shape, strides, borrow: PhantomData }
     }
 
-    /// So many bytes, so many from the first element on.
+    /// The `bytes` bytes that begin `way` bytes from the first element.
     ///
     /// # Safety
-    /// They are elements of the view, which lie in its buffer, or in memory by a promise.
+    /// They are elements of the view, which lie in its buffer, or in memory by the promise of `from_ptr`.
     #[allow(unsafe_code, reason = "elements are pointers and strides")]
     pub(crate) unsafe fn bytes_at(&self, way: isize, bytes: usize) -> &'a [u8] {
         // SAFETY: the caller's promise.
         unsafe { core::slice::from_raw_parts(self.place.first().wrapping_offset(way), bytes) }
     }
 
-    /// Its bytes, if it has so many, with these strides.
+    /// The bytes of the view as a slice, if it has these strides and there are `bytes` bytes.
     #[cfg(feature = "scaled")]
     #[allow(unsafe_code, reason = "elements are pointers and strides")]
     pub(crate) fn dense(&self, strides: &[isize], bytes: usize) -> Option<&'a [u8]> {
         let is_there = self.place.has(bytes) && same_strides(self.shape, self.strides, strides);
         if is_there && bytes == 0 {
-            // (It may lie anywhere, also where no slice may.)
+            // A view without elements may lie anywhere, even where no slice may.
             return Some(&[]);
         }
-        // SAFETY: with these strides they are all elements, which lie in the buffer, or in memory by a promise.
+        // SAFETY: with these strides all bytes are elements, which lie in the buffer, or in memory by the promise of `from_ptr`.
         is_there.then(|| unsafe { self.bytes_at(0, bytes) })
     }
 }
 
-/// The same, to be written. No stride along a dimension of several elements may be smaller than an element.
+/// A [`StridedView`] to be written. Along dimensions of several elements, no stride may be smaller than an element.
 ///
-/// Where other elements overlap (a stride of one dimension leads into what another has reached), it is unspecified which of
+/// If elements of different dimensions overlap (a stride of one leads into the reach of another), it is unspecified which of
 /// them remains.
 ///
 /// ```
@@ -223,10 +223,10 @@ pub struct StridedViewMut<'a> {
 }
 
 #[allow(unsafe_code, reason = "a pointer, because bytes between the elements may be somebody else's")]
-// SAFETY: it is an exclusive borrow of elements.
+// SAFETY: a view to be written is an exclusive borrow of elements.
 unsafe impl Send for StridedViewMut<'_> {}
 #[allow(unsafe_code, reason = "as above")]
-// SAFETY: those who share one can neither read nor write through it.
+// SAFETY: nothing can be read or written through a shared reference to one.
 unsafe impl Sync for StridedViewMut<'_> {}
 
 impl<'a> StridedViewMut<'a> {
@@ -243,7 +243,7 @@ impl<'a> StridedViewMut<'a> {
         Self { place, shape, strides, borrow: PhantomData }
     }
 
-    /// The same of memory that need not be initialised. A cast initialises the elements of the view, and no other bytes.
+    /// As [`new`](Self::new), in memory that need not be initialised. A cast initialises the elements of the view, and no other bytes.
     ///
     /// ```
     /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
@@ -267,8 +267,8 @@ impl<'a> StridedViewMut<'a> {
         Self { place, shape, strides, borrow: PhantomData }
     }
 
-    /// The elements from this one on, in memory that the caller does not own as a whole: bytes between them are neither read nor written. It
-    /// need not be initialised. See [`StridedView::from_ptr`].
+    /// The elements from `first` on, in memory that the caller does not own as a whole: bytes between the elements are neither read nor written.
+    /// The memory need not be initialised. See [`StridedView::from_ptr`].
     ///
     /// ```
     /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
@@ -283,7 +283,7 @@ impl<'a> StridedViewMut<'a> {
     ///
     /// # Safety
     ///
-    /// During each cast to the view every element is writable, and nobody else touches it. (Overlapping views: as there.)
+    /// During each cast to the view, every element is writable, and nothing else reads or writes it. For views that overlap, see there.
     #[allow(unsafe_code, reason = "memory that no borrow can describe")]
     pub const unsafe fn from_ptr(first: *mut u8, shape: &'a [usize], strides: &'a [isize]) -> Self {
         Self { place: Place { memory: first, size: None, offset: 0 }, shape, strides, borrow: PhantomData }
@@ -294,7 +294,7 @@ impl<'a> StridedViewMut<'a> {
         self.shape
     }
 
-    /// Its bytes, if it has so many, with these strides, and none of them is one of `others`.
+    /// The bytes of the view as a slice, if it has these strides, there are `bytes` bytes, and none of them is one of `others`.
     #[cfg(feature = "scaled")]
     #[allow(unsafe_code, reason = "elements are pointers and strides")]
     pub(crate) fn dense(
@@ -307,15 +307,15 @@ impl<'a> StridedViewMut<'a> {
             return None;
         }
         let first = self.place.first().cast_mut();
-        // (No end overflows where there are elements.)
+        // Where there are elements, no address overflows.
         let (start, others) = (first.addr(), others.as_ptr_range());
         let apart = start.saturating_add(bytes) <= others.start.addr() || others.end.addr() <= start;
-        // SAFETY: with these strides they are all elements, which lie in the buffer, or in memory by a promise, and are borrowed mutably.
+        // SAFETY: with these strides all bytes are elements, which lie in the buffer, or in memory by the promise of `from_ptr`, and are borrowed mutably.
         apart.then(|| unsafe { core::slice::from_raw_parts_mut(first.cast(), bytes) })
     }
 }
 
-/// Are these the same strides, but along dimensions of one element, where none is taken?
+/// Whether two sets of strides are the same, except along dimensions of one element, where they are not used.
 #[cfg(feature = "scaled")]
 fn same_strides(shape: &[usize], a: &[isize], b: &[isize]) -> bool {
     let same = |i: usize| shape[i] == 1 || a[i] == b[i];
@@ -346,14 +346,15 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The shapes or the numbers of strides differ, a view leaves its buffer or the address space, elements are packed, or a stride of the
-    /// destination is smaller than an element. Or elements of the views overlap, where they are given by pointers; where that is hard to
-    /// tell, it is supposed of views that lie between each other. Nothing was written.
+    /// The shapes differ, a view has not one stride for each dimension, or leaves its buffer or the address space, elements are packed, or a
+    /// stride of the destination is smaller than an element. Views given by pointers must not overlap, either; if that takes too long to find
+    /// out, interleaved views are taken to overlap. Nothing was written.
     pub fn cast_strided(&self, src: &StridedView<'_>, dst: &mut StridedViewMut<'_>) -> Result<(), Error> {
         self.with_walk_of(src, dst, |walk| {
             let (from, to) = (src.place.first(), dst.place.first().cast_mut());
             #[allow(unsafe_code, reason = "the one place that casts views")]
-            // SAFETY: every element lies in its buffer, borrowed as it has to be, or in memory by a promise. They do not overlap.
+            // SAFETY: every element lies in its buffer, which is borrowed as needed, or in memory by the promise of `from_ptr`. `with_walk_of`
+            // has checked that the views do not overlap.
             unsafe {
                 walk.cast(self, from, to);
             }
@@ -361,7 +362,7 @@ impl Caster {
         })
     }
 
-    /// The errors of a destination alone, from a source of its shape that has such strides.
+    /// Returns the errors of a destination alone, for a source of its shape with the strides `src_strides`.
     #[cfg(feature = "scaled")]
     pub(crate) fn check_destination(
         &self,
@@ -374,7 +375,7 @@ impl Caster {
         })
     }
 
-    /// The errors of [`Caster::cast_strided`], without casting, and else how many elements there are.
+    /// Returns the errors of [`Caster::cast_strided`] without casting, or how many elements there are.
     pub(crate) fn check_strided(
         &self,
         src: &StridedView<'_>,
@@ -388,7 +389,7 @@ impl Caster {
         Ok(elements)
     }
 
-    /// The errors of a source alone, and else how many elements it has.
+    /// Returns the errors of a source alone, or how many elements it has.
     pub(crate) fn check_source(&self, src: &StridedView<'_>) -> Result<usize, Error> {
         let Some((reach, elements)) = reach_of_source(self, src.shape, src.strides)? else { return Ok(0) };
         src.place.check(Side::Source, reach)?;
@@ -409,7 +410,7 @@ impl Caster {
             let [from, to] = [src.place, dst.place];
             from.check(Side::Source, walk.src_reach)?;
             to.check(Side::Destination, walk.dst_reach)?;
-            // (Of two buffers one is borrowed, and the other mutably: they do not overlap.)
+            // Two buffers do not overlap, because one is borrowed and the other borrowed mutably.
             if from.size.is_none() || to.size.is_none() {
                 let [start, end] = from.hull(Side::Source, self.from(), walk.src_reach, walk.elements)?;
                 let dst = to.hull(Side::Destination, self.to(), walk.dst_reach, walk.elements)?;
@@ -422,7 +423,7 @@ impl Caster {
         })
     }
 
-    /// The same of [`StridedView::from_ptr`] and [`StridedViewMut::from_ptr`].
+    /// As [`Caster::cast_strided`], of [`StridedView::from_ptr`] and [`StridedViewMut::from_ptr`].
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -438,8 +439,8 @@ impl Caster {
     ///
     /// # Safety
     ///
-    /// Every source element is readable and initialised, every destination element writable, and during the call
-    /// nobody else writes the former or touches the latter.
+    /// Every source element is readable and initialised, every destination element is writable, and during the call
+    /// nothing else writes the former, or reads or writes the latter.
     ///
     /// # Errors
     ///
@@ -463,7 +464,7 @@ impl Caster {
         self.cast_strided(&src, &mut dst)
     }
 
-    /// The same for views of one shape of which it is known that they do not overlap. (To find that out is given up at some point.)
+    /// As [`Caster::cast_strided`], for views of one shape that are known not to overlap. [`meet`] may give up and suppose that they do.
     ///
     /// # Safety
     /// Every source element is readable, every destination element writable, and no byte is one of both.
@@ -502,7 +503,7 @@ impl Caster {
     }
 }
 
-/// A cast to the same dtype, which copies, on the instruction set that options say.
+/// A caster of a dtype to itself, which copies, on the instruction set of `options`.
 pub(crate) fn copier(dtype: DType, packing: Packing, options: &CastOptions) -> Result<Caster, Error> {
     let options = CastOptions { isa: options.isa, ..CastOptions::new() };
     let options = options.src_packing(packing).dst_packing(packing);

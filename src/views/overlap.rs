@@ -4,16 +4,16 @@ use core::ops::RangeInclusive;
 
 use crate::kernels::strided::MOST;
 
-/// Do two views have a byte in common, if their first elements are `distance` bytes apart? (Not inlined, so that its stack is free again
-/// while they are cast.)
+/// Whether two views have a byte in common, if their first elements are `distance` bytes apart. It is not inlined, so that its stack is free
+/// again while they are cast.
 #[inline(never)]
 pub(super) fn meet(shape: &[usize], [src, dst]: [&[isize]; 2], distance: i128, sizes: [usize; 2]) -> bool {
     Between::new(shape, src, dst).meet(distance, sizes)
 }
 
-/// All distances between elements of two views: that of the first ones, plus a multiple of each stride.
+/// All distances between elements of two views: the distance of the first elements, plus a multiple of each stride.
 struct Between {
-    /// In falling order of the strides, which are positive.
+    /// In descending order of the strides, which are positive.
     strides: [Times; 2 * MOST],
     len: usize,
 }
@@ -26,14 +26,14 @@ struct Times {
 }
 
 impl Between {
-    /// Steps of a search, after which it is given up.
+    /// The number of steps after which a search is given up.
     const PATIENCE: u32 = 1 << 14;
 
     fn new(shape: &[usize], src_strides: &[isize], dst_strides: &[isize]) -> Self {
         let none = Times { stride: 0, least: 0, most: 0 };
         let mut new = Self { strides: [none; 2 * MOST], len: 0 };
         for (&extent, (&src, &dst)) in shape.iter().zip(src_strides.iter().zip(dst_strides)) {
-            // (Forward in the destination is as good as backward in the source.)
+            // A step forward in the destination changes the distance as one backward in the source does.
             new.add(extent, dst as i128);
             new.add(extent, -(src as i128));
         }
@@ -59,7 +59,7 @@ impl Between {
         }
     }
 
-    /// Do elements of these sizes have a byte in common, if the first ones are `distance` bytes apart?
+    /// Whether elements of these sizes have a byte in common, if the first ones are `distance` bytes apart.
     fn meet(&self, distance: i128, sizes: [usize; 2]) -> bool {
         let [source, destination] = sizes.map(|size| size as i128);
         let mut patience = Self::PATIENCE;
@@ -67,11 +67,11 @@ impl Between {
     }
 }
 
-/// Can the distance be brought into a range by multiples of the strides? Yes, too, if it takes too long to find out.
+/// Whether adding multiples of the strides can bring the distance into a range. True, too, if it takes too long to find out.
 fn search(strides: &[Times], distance: i128, range: RangeInclusive<i128>, patience: &mut u32) -> bool {
     let [times, smaller @ ..] = strides else { return range.contains(&distance) };
-    // What the smaller strides can add bounds the multiples of this one. Usually a stride is larger than everything inside of it, so
-    // few multiples are possible.
+    // What the smaller strides can add at most bounds the multiples of this one. Usually a stride is larger than all that the smaller ones
+    // can add, so few multiples are possible.
     let lowest: i128 = smaller.iter().map(|times| times.least * times.stride).sum();
     let highest: i128 = smaller.iter().map(|times| times.most * times.stride).sum();
     let from = -(distance + highest - range.start()).div_euclid(times.stride);
@@ -86,7 +86,7 @@ fn search(strides: &[Times], distance: i128, range: RangeInclusive<i128>, patien
 mod tests {
     use super::meet;
 
-    /// The places of a view's bytes.
+    /// The positions of a view's bytes.
     fn places(start: i128, shape: &[usize], strides: &[isize], size: usize) -> Vec<i128> {
         let mut starts = vec![start];
         for (&extent, &stride) in shape.iter().zip(strides) {

@@ -9,12 +9,12 @@ use crate::error::Error;
 use crate::kernels::strided::{Dim, MOST};
 use crate::parallel::{Parallel, Tasks, serial_below};
 
-/// Bytes of a slice along a dimension in which either side is contiguous, at least: both are read and written in long runs still.
+/// The least bytes of a slice along a dimension in which either side is contiguous, so that it is still read or written in long runs.
 const RUN: usize = 512;
 
 impl Caster {
-    /// [`Caster::cast_strided`] on the threads and with the callback of `how`. A chunk has about as many elements as that says: it is a
-    /// slice of the views along one dimension. Where elements of the destination overlap, the calling thread casts alone.
+    /// Casts as [`Caster::cast_strided`] does, on the threads and with the callback of `how`. A chunk is a slice of the views along one
+    /// dimension, of about as many elements as `how` says. If elements of the destination overlap, the calling thread casts alone.
     ///
     /// ```
     /// use lanecast::{parallel::Parallel, views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
@@ -33,7 +33,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// As [`Caster::cast_strided`]: nothing was written. Or the callback has stopped it.
+    /// As [`Caster::cast_strided`], and nothing was written; or the callback has stopped the cast.
     pub fn par_cast_strided_with(
         &self,
         src: &StridedView<'_>,
@@ -51,7 +51,7 @@ impl Caster {
     }
 }
 
-/// Casts the elements of a walk, whose views begin at these places.
+/// Casts the elements of a walk, whose views have their first elements at `src` and `dst`.
 ///
 /// # Safety
 /// As for [`Walk::cast`], from every thread.
@@ -69,7 +69,7 @@ unsafe fn par_cast(
     let chunk = if tasks.are_one() { usize::MAX } else { tasks.chunk(traffic, bytes) };
     let slices = Slices::new(walk, caster, src, dst, chunk, tasks.threads());
     let cast = |i| {
-        // SAFETY: the caller's promise. No two slices have a byte of the destination in common.
+        // SAFETY: the caller's promise. No two slices share a byte of the destination.
         unsafe { slices.cast(i) };
         ControlFlow::Continue(())
     };
@@ -85,18 +85,18 @@ struct Slices<'a> {
     caster: Caster,
     src: *const u8,
     dst: *mut u8,
-    /// The number of the dimension.
+    /// The index of the dimension.
     along: usize,
-    /// How many of its elements a slice has; the last one may have fewer.
+    /// The extent of a slice along it; the last slice may have less.
     step: usize,
 }
 
 #[allow(unsafe_code, reason = "pointers to elements that the threads share")]
-// SAFETY: those who dereference the pointers prove that they may.
+// SAFETY: the pointers are only dereferenced by `cast`, whose caller makes the promise that it needs.
 unsafe impl Sync for Slices<'_> {}
 
 impl<'a> Slices<'a> {
-    /// Slices of about `chunk` elements, for so many threads.
+    /// Makes slices of about `chunk` elements, for `threads` threads; only one slice if elements of the destination overlap.
     fn new(
         walk: &'a Walk<'a>,
         caster: &Caster,
@@ -111,13 +111,13 @@ impl<'a> Slices<'a> {
         if chunk >= walk.elements || !is_apart(dims, walk.sizes[1]) {
             return slices;
         }
-        // The outermost dimension, so that slices are far from each other; if that is short, one that is long enough for all threads.
-        // (Elements that are numbered in the order of the walk can only be cut along the outermost one.)
+        // Cuts the outermost dimension that is long enough for all threads, so that slices are far from each other, or else the longest one.
+        // If the elements are numbered in the order of the walk, only the outermost can be cut.
         let is_long = |&i: &usize| walk.is_ordered() || dims[i].extent >= 4 * threads;
         let longest = || (0..dims.len()).rev().max_by_key(|&i| dims[i].extent);
         let Some(along) = (0..dims.len()).rev().find(is_long).or_else(longest) else { return slices };
         let dim = dims[along];
-        // (Where either side is contiguous along it, slices are runs, if there are enough of them.)
+        // If either side is contiguous along the dimension, slices are whole runs, provided there are enough runs for the threads.
         let is_dense = |side: usize| [dim.src, dim.dst][side].unsigned_abs() == walk.sizes[side];
         let run = (0..2).filter(|&side| is_dense(side)).map(|side| RUN / walk.sizes[side]).max().unwrap_or(1);
         let unit = if dim.extent / run >= 4 * threads { run } else { 1 };
@@ -158,16 +158,16 @@ impl<'a> Slices<'a> {
         if let Some(dim) = dims.get_mut(self.along) {
             dim.extent = extent;
         }
-        // (It does not wrap, because the elements are in memory.)
+        // This does not wrap, because the elements are in memory.
         let way = |stride: isize| stride.wrapping_mul(first as isize);
         let (src, dst) = (self.src.wrapping_offset(way(dim.src)), self.dst.wrapping_offset(way(dim.dst)));
         let caster = self.caster.at(self.walk.elements / dim.extent * first);
-        // SAFETY: the caller's promise: the slice has elements of the walk.
+        // SAFETY: the caller's promise, because the elements of the slice are elements of the walk.
         unsafe { self.walk.cast_box(&caster, dims, src, dst) };
     }
 }
 
-/// Has every element of a destination, of so many bytes, its own place? (Each dimension leads beyond what the denser ones reach.)
+/// Whether no two elements of a destination, of `size` bytes each, overlap: each stride must lead beyond the reach of the denser dimensions.
 fn is_apart(dims: &[Dim], size: usize) -> bool {
     dims.iter().enumerate().all(|(i, dim)| {
         let stride = dim.dst.unsigned_abs();

@@ -1,14 +1,14 @@
 //! The normal form of a pair of views.
 
-// Here a pair of views is checked and brought to a normal form, a `Walk`: as few dimensions as possible, those along which the
-// destination is densest first, and none that goes backwards there. `kernels/strided.rs` casts walks. (Under stochastic rounding, where
-// the index of an element matters, a walk has the order of the views: the last dimension first.)
+// A pair of views is checked here and brought to its normal form, a `Walk`: as few dimensions as possible, those along which the
+// destination is densest first, and no negative strides in the destination. `kernels/strided.rs` casts walks. Under stochastic rounding,
+// where the index of an element matters, the dimensions of a walk have the order of the views, the last one first.
 
 use crate::cast::Caster;
 use crate::error::{Error, Side};
 use crate::kernels::strided::{Along, Dim, in_order};
 
-/// The bytes that a view reaches, relative to its first element. Exact up to where it saturates, which is far outside of
+/// The range of bytes that a view reaches, relative to its first element. It is exact unless it saturates, which is far outside of
 /// any buffer.
 #[derive(Clone, Copy)]
 pub(super) struct Reach {
@@ -29,7 +29,7 @@ impl Reach {
     }
 }
 
-/// Are there as many strides as dimensions?
+/// Checks that there are as many strides as dimensions.
 fn check_strides(side: Side, shape: &[usize], strides: &[isize]) -> Result<(), Error> {
     if strides.len() == shape.len() {
         return Ok(());
@@ -37,7 +37,7 @@ fn check_strides(side: Side, shape: &[usize], strides: &[isize]) -> Result<(), E
     Err(Error::StrideCount { side, dimensions: shape.len(), strides: strides.len() })
 }
 
-/// Are the elements of both sides whole bytes?
+/// Checks that the elements of both sides are whole bytes.
 fn check_layouts(caster: &Caster) -> Result<(), Error> {
     let sides = [(Side::Source, caster.from()), (Side::Destination, caster.to())];
     for ((side, dtype), layout) in sides.into_iter().zip(caster.layouts()) {
@@ -71,22 +71,22 @@ pub(super) fn reach_of_source(
 
 /// Two views in normal form.
 pub(super) struct Walk<'a> {
-    /// Room, the first `len` of which are dimensions.
+    /// Room for dimensions, of which the first `len` are used.
     dims: &'a mut [Dim],
     len: usize,
-    /// From the first elements of the views to those of the walk, in bytes.
+    /// The distances in bytes from the first elements of the views to those of the walk.
     src_start: isize,
     dst_start: isize,
     pub(super) src_reach: Reach,
     pub(super) dst_reach: Reach,
     pub(super) elements: usize,
     pub(super) sizes: [usize; 2],
-    /// The dimensions have the order of the views, the last one first.
+    /// Whether the dimensions have the order of the views, the last one first.
     is_ordered: bool,
 }
 
 impl<'a> Walk<'a> {
-    /// The walk of a single element.
+    /// The walk of a single element, to be filled in; `dims` is room for dimensions.
     pub(super) fn new(caster: &Caster, dims: &'a mut [Dim]) -> Self {
         let sizes = [caster.from().itemsize(), caster.to().itemsize()];
         let reach = |size: usize| Reach { first: 0, end: size as i128 };
@@ -103,8 +103,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Fills the walk in from the shape of the views and the strides on both sides; there is room for their dimensions. False if they have
-    /// no elements.
+    /// Checks the shape of the views and the strides on both sides, and fills the walk in from them; it must have room for the dimensions.
+    /// False if the views have no elements.
     pub(super) fn fill(
         &mut self,
         caster: &Caster,
@@ -127,7 +127,7 @@ impl<'a> Walk<'a> {
             }
             self.src_reach.extend(extent, src);
             self.dst_reach.extend(extent, dst);
-            // (More dimensions than there is room for would be more elements than a usize can count.)
+            // More dimensions of at least 2 than there is room for would have more elements than a usize can count.
             self.elements = self.elements.checked_mul(extent).ok_or(Error::SizeOverflow {
                 side: Side::Destination,
                 dtype: caster.to(),
@@ -139,14 +139,14 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Inserts a dimension that comes behind the others in the views. Where order does not matter, those along which the destination is
+    /// Inserts a dimension that comes behind the others in the views. Unless order matters, the dimensions along which the destination is
     /// denser come first.
     fn insert(&mut self, mut dim: Dim) {
         let mut at = 0;
         if !self.is_ordered {
             let Dim { extent, src, dst } = dim;
             if dst < 0 {
-                // Starts from the other end. (If that wraps, the view is outside of any buffer, and is not cast.)
+                // Starts from the other end. If this wraps, the view is outside of any buffer, and will be refused.
                 let last = (extent - 1) as isize;
                 self.src_start = self.src_start.wrapping_add(last.wrapping_mul(src));
                 self.dst_start = self.dst_start.wrapping_add(last.wrapping_mul(dst));
@@ -160,7 +160,7 @@ impl<'a> Walk<'a> {
         self.len += 1;
     }
 
-    /// Merges dimensions that are contiguous to each other on both sides.
+    /// Merges neighbouring dimensions that are contiguous on both sides.
     fn coalesce(&mut self) {
         let mut kept = 0;
         for i in 1..self.len {
@@ -181,28 +181,29 @@ impl<'a> Walk<'a> {
         &self.dims[..self.len]
     }
 
-    /// Have the dimensions the order of the views, the last one first?
+    /// Whether the dimensions have the order of the views, the last one first.
     pub(super) fn is_ordered(&self) -> bool {
         self.is_ordered
     }
 
+    /// Casts the elements of the views, whose first ones are at `src` and `dst`.
+    ///
     /// # Safety
-    /// Every element of the views, whose first ones are given, is readable or writable, and no byte is one of both.
+    /// Every element of the source view is readable and every element of the destination view writable, and the views share no byte.
     #[allow(unsafe_code, reason = "the caller knows where the elements are")]
     pub(super) unsafe fn cast(&self, caster: &Caster, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise: the walk has the elements of the views.
+        // SAFETY: the caller's promise, because the elements of the walk are those of the views.
         unsafe { self.cast_box(caster, self.dims(), src, dst) }
     }
 
-    /// Casts a part of the walk: these dimensions, from the given places on.
+    /// Casts some elements of the walk: those along `dims`, from the elements at `src` and `dst` on.
     ///
     /// # Safety
     /// As for [`Self::cast`]; the dimensions are those of this walk, or shorter.
     #[allow(unsafe_code, reason = "the caller knows where the elements are")]
     pub(super) unsafe fn cast_box(&self, caster: &Caster, dims: &[Dim], src: *const u8, dst: *mut u8) {
         let (src, dst) = (src.wrapping_offset(self.src_start), dst.wrapping_offset(self.dst_start));
-        // SAFETY: the caller's promise. The sizes are those of the dtypes of the plan, whose elements are whole bytes: `fill` has seen to
-        // it.
+        // SAFETY: the caller's promise. The sizes are those of the plan's dtypes, whose elements are whole bytes, as `fill` has checked.
         unsafe {
             if self.is_ordered {
                 in_order(caster.plan(), self.sizes, dims, src, dst);
