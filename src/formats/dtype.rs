@@ -1,4 +1,4 @@
-//! What each dtype is made of.
+//! The dtypes and the constants of their formats.
 
 use core::fmt;
 use core::str::FromStr;
@@ -35,7 +35,7 @@ macro_rules! define_dtype {
             /// ```
             pub const ALL: [Self; DTYPES] = [$(Self::$variant),*];
 
-            /// The canonical name, as ml_dtypes and NumPy have it.
+            /// The canonical name, as in ml_dtypes and NumPy.
             ///
             /// ```
             /// assert_eq!(lanecast::DType::F6E3M2.name(), "float6_e3m2fn");
@@ -44,7 +44,7 @@ macro_rules! define_dtype {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What the element is, with the constants of its format.
+            /// The kind of the elements, with the constants of their format.
             ///
             /// ```
             /// use lanecast::{DType, Kind};
@@ -53,7 +53,7 @@ macro_rules! define_dtype {
             /// ```
             #[inline]
             pub const fn kind(self) -> Kind {
-                // A load, where a match would be a branch for each.
+                // A table takes one load, where a match would be a branch for each dtype.
                 static KINDS: [Kind; DTYPES] = [$($kind),*];
                 KINDS[self as usize]
             }
@@ -67,7 +67,7 @@ macro_rules! count {
 }
 pub(crate) const DTYPES: usize = dtypes!(count);
 
-/// What the elements of a dtype are, see [`DType::kind`].
+/// The kind of a dtype's elements; see [`DType::kind`].
 ///
 /// ```
 /// use lanecast::{DType, Kind};
@@ -76,7 +76,7 @@ pub(crate) const DTYPES: usize = dtypes!(count);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// One byte: zero is false, on input anything else is true.
+    /// One byte: zero is false, and on input any other value is true.
     Bool,
     /// A binary integer.
     Int(IntFormat),
@@ -86,7 +86,7 @@ pub enum Kind {
     Complex(FloatFormat),
 }
 
-/// The constants of an integer format. Those of the dtypes are all there are: see [`DType::kind`].
+/// The constants of an integer format. [`DType::kind`] returns those of a dtype; there are no others.
 ///
 /// ```
 /// use lanecast::{DType, Kind};
@@ -94,7 +94,7 @@ pub enum Kind {
 /// assert_eq!((format.bits(), format.is_signed(), format.max()), (64, false, u64::MAX.into()));
 /// ```
 ///
-/// One of no bits, whose limits would be nonsense, cannot be made:
+/// A format of 0 bits, whose limits would be meaningless, cannot be constructed:
 ///
 /// ```compile_fail,E0451
 /// lanecast::IntFormat { bits: 0, signed: true }.min();
@@ -128,7 +128,7 @@ impl IntFormat {
         self.bits
     }
 
-    /// Has it negative values, in two's complement?
+    /// Whether there are negative values, in two's complement.
     ///
     /// ```
     /// # use lanecast::{DType, Kind};
@@ -163,7 +163,7 @@ impl IntFormat {
     }
 }
 
-/// The constants of a floating-point format. Those of the dtypes are all there are: see [`DType::float_format`].
+/// The constants of a floating-point format. [`DType::float_format`] returns those of a dtype; there are no others.
 ///
 /// ```
 /// use lanecast::DType;
@@ -174,7 +174,7 @@ impl IntFormat {
 /// assert_eq!(f.min_positive_subnormal(), 0.001953125); // 2^-9, subnormal
 /// ```
 ///
-/// They cannot be changed to what is no format:
+/// The constants cannot be changed:
 ///
 /// ```compile_fail,E0616
 /// lanecast::DType::F16.float_format().unwrap().exponent_bits = 0;
@@ -222,7 +222,7 @@ impl FloatFormat {
         }
     }
 
-    /// `fnuz`: no Inf, no −0; its code is the one NaN.
+    /// `fnuz`: no Inf and no −0, whose code is the only NaN.
     const fn fnuz(exponent_bits: u32, mantissa_bits: u32, bias: i32) -> Self {
         let fn_ = Self::fn_(exponent_bits, mantissa_bits, bias);
         Self { has_neg_zero: false, ..fn_ }
@@ -261,7 +261,7 @@ impl FloatFormat {
         self.mantissa_bits
     }
 
-    /// What the exponent field is too large by.
+    /// The exponent bias: the exponent field minus the exponent.
     ///
     /// ```
     /// assert_eq!(lanecast::DType::F8E8M0.float_format().unwrap().bias(), 127);
@@ -271,7 +271,7 @@ impl FloatFormat {
         self.bias
     }
 
-    /// Are there codes for ±Inf?
+    /// Whether there are codes for ±Inf.
     ///
     /// ```
     /// assert!(lanecast::DType::F8E4M3.float_format().unwrap().has_inf());
@@ -281,7 +281,7 @@ impl FloatFormat {
         self.has_inf
     }
 
-    /// Is there at least one code for NaN?
+    /// Whether there is at least one code for NaN.
     ///
     /// ```
     /// assert!(!lanecast::DType::F4E2M1.float_format().unwrap().has_nan());
@@ -291,7 +291,7 @@ impl FloatFormat {
         self.has_nan
     }
 
-    /// Is there a negative zero?
+    /// Whether there is a negative zero.
     ///
     /// ```
     /// assert!(!lanecast::DType::F8E4M3FNUZ.float_format().unwrap().has_neg_zero());
@@ -301,7 +301,7 @@ impl FloatFormat {
         self.has_neg_zero
     }
 
-    /// Is there a sign bit?
+    /// Whether there is a sign bit.
     ///
     /// ```
     /// assert!(!lanecast::DType::F8E8M0.float_format().unwrap().has_sign());
@@ -311,7 +311,7 @@ impl FloatFormat {
         self.has_sign
     }
 
-    /// Is there a zero? What has neither sign nor mantissa has powers of two alone.
+    /// Whether there is a zero. A format with neither sign nor mantissa has only powers of two.
     ///
     /// ```
     /// assert!(!lanecast::DType::F8E8M0.float_format().unwrap().has_zero());
@@ -331,7 +331,7 @@ impl FloatFormat {
         self.has_sign as u32 + self.exponent_bits + self.mantissa_bits
     }
 
-    /// The largest finite value (exact: every format fits in an f64).
+    /// The largest finite value, which is exact, as every format fits in an f64.
     ///
     /// ```
     /// assert_eq!(lanecast::DType::F16.float_format().unwrap().max(), 65504.0);
@@ -369,7 +369,7 @@ impl FloatFormat {
         1.0 / (1u64 << self.mantissa_bits) as f64
     }
 
-    /// The smallest finite value: −max, or what is closest to zero where nothing is negative.
+    /// The smallest finite value: −max, or the value closest to zero in a format without negative values.
     ///
     /// ```
     /// assert_eq!(lanecast::DType::F4E2M1.float_format().unwrap().min(), -6.0);
@@ -382,7 +382,7 @@ impl FloatFormat {
         }
     }
 
-    /// The value of a finite code without its sign: a whole number of the smallest steps of its exponent.
+    /// The value of a finite code without its sign, computed as a whole number of steps (units in the last place) of its exponent.
     const fn magnitude(self, code: u64) -> f64 {
         let (field, fraction) = (code >> self.mantissa_bits, code & ((1 << self.mantissa_bits) - 1));
         // Without a zero there are no subnormals either.
@@ -401,8 +401,8 @@ impl FloatFormat {
         })
     }
 
-    /// The code of the largest finite value. Codes without the sign are in the order of the values,
-    /// so `max_code() + 1` is where overflow begins (and is Inf where there is one).
+    /// The code of the largest finite value. Codes without the sign are in the order of their values,
+    /// so overflow begins at `max_code() + 1`, which is Inf if the format has one.
     #[inline(always)]
     pub(crate) const fn max_code(self) -> u64 {
         let codes = 1u64 << (self.bits() - self.has_sign as u32);
@@ -427,14 +427,14 @@ impl FloatFormat {
         (self.has_sign as u64) << (self.exponent_bits + self.mantissa_bits)
     }
 
-    /// The top mantissa bit, which makes a NaN quiet. Zero where there is no mantissa.
+    /// The top mantissa bit, which makes a NaN quiet. Zero if there is no mantissa.
     #[inline]
     pub(crate) const fn quiet_bit(self) -> u64 {
         (1 << self.mantissa_bits) >> 1
     }
 }
 
-/// Of every dtype.
+/// The results of [`DType::part`] for every dtype.
 static PARTS: [DType; DTYPES] = {
     let mut parts = DType::ALL;
     let mut i = 0;
@@ -481,7 +481,7 @@ impl DType {
         self as u8
     }
 
-    /// The dtype of a code, if there is one.
+    /// The dtype with this code, if there is one.
     ///
     /// ```
     /// use lanecast::DType;
@@ -492,7 +492,7 @@ impl DType {
         if (code as usize) < DTYPES { Some(Self::ALL[code as usize]) } else { None }
     }
 
-    /// The constants of a real floating-point dtype; None for the others.
+    /// The constants of a real floating-point dtype; None for any other dtype.
     ///
     /// ```
     /// use lanecast::DType;
@@ -506,7 +506,7 @@ impl DType {
         }
     }
 
-    /// The dtype of the parts of a complex dtype; every other dtype is its own only part.
+    /// The dtype of the parts of a complex dtype. An element of any other dtype is its own only part.
     ///
     /// ```
     /// use lanecast::DType;
@@ -519,12 +519,12 @@ impl DType {
         PARTS[self as usize]
     }
 
-    /// The float of the format of the parts.
+    /// Finds the float dtype with the format of the parts.
     const fn find_part(self) -> Self {
         let Kind::Complex(part) = self.kind() else { return self };
         let mut i = 0;
         while i < DTYPES {
-            // Wide formats all have signs, Inf and NaN.
+            // The widths suffice: all formats of parts have a sign, Inf and NaN.
             if let Kind::Float(format) = Self::ALL[i].kind()
                 && format.exponent_bits == part.exponent_bits
                 && format.mantissa_bits == part.mantissa_bits
@@ -536,7 +536,7 @@ impl DType {
         panic!("a complex dtype whose parts are no dtype")
     }
 
-    /// True for dtypes of fewer than 8 bits, whose elements [`Packing`] arranges in bytes.
+    /// Whether the dtype has fewer than 8 bits, so that [`Packing`] says how its elements lie in bytes.
     ///
     /// ```
     /// use lanecast::DType;
@@ -550,9 +550,9 @@ impl DType {
         matches!(self.kind(), Kind::Int(_))
     }
 
-    /// NumPy's character of the kind: `b` bool, `u` unsigned, `i` signed, `f` float, `c` complex.
+    /// NumPy's character for the kind: `b` bool, `u` unsigned, `i` signed, `f` float, `c` complex.
     ///
-    /// The dtypes of ml_dtypes have it too, where NumPy says `V` of most of them.
+    /// The dtypes of ml_dtypes have these characters, too, although NumPy has `V` for most of them.
     ///
     /// ```
     /// use lanecast::DType;
@@ -568,7 +568,7 @@ impl DType {
         }
     }
 
-    /// The bytes of one element that stands alone: those of fewer than 8 bits take one.
+    /// The number of bytes of a single element; one of fewer than 8 bits takes a byte.
     ///
     /// ```
     /// use lanecast::DType;
@@ -578,7 +578,7 @@ impl DType {
         self.bits().div_ceil(8) as usize
     }
 
-    /// The alignment that NumPy wants: the bytes of one part.
+    /// The alignment that NumPy requires, in bytes: the size of one part.
     ///
     /// ```
     /// use lanecast::DType;
@@ -590,7 +590,7 @@ impl DType {
 
     /// The size in bytes of a buffer of `n` elements; None if that overflows `usize`.
     ///
-    /// `packing` matters to dtypes of fewer than 8 bits only.
+    /// `packing` only matters for dtypes of fewer than 8 bits.
     ///
     /// ```
     /// use lanecast::{DType, Packing};
@@ -623,14 +623,14 @@ impl fmt::Debug for DType {
 impl FromStr for DType {
     type Err = NameError;
 
-    /// The dtype of a canonical name, spelt exactly.
+    /// Returns the dtype with this canonical name, which must match exactly.
     fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|dtype| dtype.name() == name);
         found.ok_or_else(|| NameError::new("dtype", name, &Self::ALL.map(Self::name)).near(near(name)))
     }
 }
 
-/// What dtypes are often called elsewhere, in any case of letters. Not `f4`, which is a float of 4 bits, and NumPy's of 4 bytes.
+/// Common names of dtypes elsewhere, compared without regard to case. `f4` is left out: it may be a float of 4 bits, or NumPy's of 4 bytes.
 const ELSEWHERE: [(&str, DType); 25] = [
     ("f16", DType::F16),
     ("fp16", DType::F16),
@@ -659,7 +659,7 @@ const ELSEWHERE: [(&str, DType); 25] = [
     ("fp4", DType::F4E2M1),
 ];
 
-/// The canonical name of the dtype that a name may mean, as `f32` or `torch.int8`.
+/// The canonical name of the dtype that a name such as `f32` or `torch.int8` may mean.
 #[cold]
 fn near(name: &str) -> Option<&'static str> {
     let name = name.trim().rsplit('.').next().unwrap_or(name);
@@ -676,7 +676,7 @@ mod tests {
 
     use super::*;
 
-    /// The limits of the formats that Rust has, which it says itself, and of one that begins with a normal value.
+    /// The limits of formats that Rust and the crate half have are theirs; float8_e8m0fnu and float8_ue5m3 have known ones.
     #[test]
     fn limits_are_those_of_rust() {
         let of = |dtype: DType| {

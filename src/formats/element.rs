@@ -9,17 +9,17 @@ use num_complex::Complex;
 use super::dtype::DType;
 use super::list::{dtypes, narrow_floats, narrow_ints};
 
-/// A Rust type that is the element of a dtype. Sealed: the types are those of the one list.
+/// A Rust type whose values are the elements of a dtype. The trait is sealed.
 ///
 /// | dtypes | elements |
 /// |---|---|
 /// | bool, integers of 8 bits and more, float32, float64 | the primitives |
 /// | float16, bfloat16 | [`half::f16`], [`half::bf16`] |
 /// | complex32, bcomplex32, complex64, complex128 | [`num_complex::Complex`] |
-/// | narrower floats, 1-, 2- and 4-bit integers | the newtypes of this crate |
+/// | narrower floats, 1-, 2- and 4-bit integers | the types of [`bits`](crate::bits) |
 ///
-/// A slice of a type of fewer than 8 bits holds one element per byte; packed data is bytes and a number
-/// of elements, for [`cast_bytes`](crate::cast_bytes) and [`Caster`](crate::Caster).
+/// A slice of a type of fewer than 8 bits holds one element per byte. Packed data is passed as bytes and a number
+/// of elements, to [`cast_bytes`](crate::cast_bytes) and [`Caster`](crate::Caster).
 ///
 /// ```
 /// use lanecast::{bits::F8E5M2, DType, Element};
@@ -31,7 +31,7 @@ use super::list::{dtypes, narrow_floats, narrow_ints};
 /// assert_eq!(dtype_of(&[1i64]), DType::I64);
 /// ```
 pub trait Element: Copy + Send + Sync + 'static + Codes {
-    /// The dtype of which this is the element.
+    /// The dtype of the elements.
     ///
     /// ```
     /// use lanecast::{DType, Element};
@@ -41,7 +41,7 @@ pub trait Element: Copy + Send + Sync + 'static + Codes {
 }
 
 pub(crate) mod sealed {
-    /// Element ↔ the codes of its parts (of a real one, the first).
+    /// Converts an element to the codes of its parts and back; a real element has only the first.
     pub trait Codes {
         fn to_codes(self) -> [u64; 2];
         fn from_codes(codes: [u64; 2]) -> Self;
@@ -58,7 +58,7 @@ macro_rules! elements {
 }
 dtypes!(elements);
 
-/// Codes of an element that has one part: how it becomes a code, and how a code becomes it.
+/// Implements [`Codes`] for elements of one part, from the conversions to the code and from it.
 macro_rules! codes {
     ($($element:ty: $to:expr, $from:expr;)*) => {
         $(impl Codes for $element {
@@ -102,7 +102,7 @@ impl<P: Codes> Codes for Complex<P> {
     }
 }
 
-/// What the bit-newtypes have in common: a byte, of which the low bits are the code.
+/// Defines the type of a narrow element: a byte, whose low bits are the code.
 macro_rules! newtype {
     ($name:ident, $example:literal, $(#[$doc:meta])*) => {
         $(#[$doc])*
@@ -111,7 +111,7 @@ macro_rules! newtype {
         pub struct $name(u8);
 
         impl $name {
-            /// The element of a code. Bits above the width are dropped.
+            /// Returns the element with this code. Bits above its width are dropped.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -122,7 +122,7 @@ macro_rules! newtype {
                 Self(bits & (0xFF >> (8 - Self::DTYPE.bits())))
             }
 
-            /// The code, in the low bits.
+            /// Returns the code, in the low bits.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -130,7 +130,7 @@ macro_rules! newtype {
             /// ```
             #[inline]
             pub const fn to_bits(self) -> u8 {
-                // Masked here too: a slice that was reinterpreted may have anything above the code.
+                // Masked here too: in a slice that was reinterpreted, the bits above the code may be anything.
                 Self::from_bits(self.0).0
             }
         }
@@ -142,12 +142,12 @@ macro_rules! newtype {
 
         #[cfg(feature = "bytemuck")]
         #[allow(unsafe_code, reason = "the traits are unsafe")]
-        // SAFETY: a byte, and 0 is one.
+        // SAFETY: the type is a byte, for which 0 is valid.
         unsafe impl bytemuck::Zeroable for $name {}
         #[cfg(feature = "bytemuck")]
         #[allow(unsafe_code, reason = "the traits are unsafe")]
-        // SAFETY: a byte in a transparent struct: no padding, no pointer, and every pattern is an element, because
-        // `to_bits` drops what is above the code.
+        // SAFETY: the type is a transparent struct of a byte, without padding or pointers. Every bit pattern is a valid element,
+        // because `to_bits` drops the bits above the code.
         unsafe impl bytemuck::Pod for $name {}
     };
 }
@@ -183,7 +183,7 @@ macro_rules! int_newtypes {
         }
 
         impl $name {
-            /// The integer of a value. None if that is out of range, where a cast would wrap.
+            /// Returns the element with this value; None if it is out of range, where a cast would wrap.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
@@ -196,7 +196,7 @@ macro_rules! int_newtypes {
                 if new.value() == value { Some(new) } else { None }
             }
 
-            /// The value.
+            /// Returns the value.
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]

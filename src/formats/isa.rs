@@ -1,4 +1,4 @@
-//! The instruction sets that kernels exist for, by name.
+//! The instruction sets that kernels are written for, and their names.
 
 use core::fmt;
 use core::str::FromStr;
@@ -7,7 +7,7 @@ use super::name::NameError;
 
 /// An instruction set that kernels are written for.
 ///
-/// Results never depend on it; speed does.
+/// Only the speed of a cast depends on it, never its results.
 ///
 /// ```
 /// use lanecast::Isa;
@@ -24,16 +24,16 @@ pub enum Isa {
     Scalar = 1,
     /// x86-64 with AVX2, FMA and F16C.
     Avx2 = 2,
-    /// x86-64 with AVX-512 as Ice Lake and Zen 4 have it.
+    /// x86-64 with the AVX-512 extensions of Ice Lake and Zen 4.
     Avx512 = 3,
     /// 64-bit Arm.
     Neon = 4,
-    /// WebAssembly with its instructions on 128 bits: if the module is compiled with them.
+    /// WebAssembly with its 128-bit SIMD instructions, if the module is compiled with them.
     Simd128 = 5,
 }
 
 impl Isa {
-    /// Every instruction set there could be kernels for, available here or not.
+    /// Every instruction set that kernels are written for, whether it is available here or not.
     ///
     /// ```
     /// assert_eq!(lanecast::Isa::ALL.map(|isa| isa.name()), ["scalar", "avx2", "avx512", "neon", "simd128"]);
@@ -65,7 +65,7 @@ impl fmt::Display for Isa {
 impl FromStr for Isa {
     type Err = NameError;
 
-    /// The instruction set of a name, spelt exactly.
+    /// Returns the instruction set with this name, which must match exactly.
     fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|isa| isa.name() == name);
         found.ok_or_else(|| NameError::new("instruction set", name, &Self::ALL.map(Self::name)))

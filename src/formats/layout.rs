@@ -1,10 +1,10 @@
-//! How elements lie in bytes: packing of the narrow dtypes, byte order of the wide ones.
+//! How elements lie in bytes: the packing of narrow dtypes, and the byte order of wide ones.
 
 use super::name::named;
 
-/// How elements of fewer than 8 bits lie in bytes. Dtypes of 8 bits and more have only one packing.
+/// How elements of fewer than 8 bits lie in bytes. It has no effect on dtypes of 8 bits or more.
 ///
-/// Pad bits are ignored on input and zero on output.
+/// Padding bits are ignored on input and zero on output.
 ///
 /// ```
 /// use lanecast::{CastOptions, DType, Packing, cast_bytes_with};
@@ -26,16 +26,16 @@ use super::name::named;
 #[repr(u8)]
 pub enum Packing {
     /// One bit stream over the buffer, from the low bits of each byte up: element `i` of width `w`
-    /// is the bits `i*w .. (i+1)*w`. The layout of ONNX, PyTorch and the OCP formats.
+    /// has the bits `i*w .. (i+1)*w`. The layout of ONNX, PyTorch and the OCP formats.
     LowFirst = 0,
     /// One element in the low bits of each byte. The layout of ml_dtypes.
     OnePerByte = 1,
-    /// One bit stream, from the high bits of each byte down: of two 4-bit elements the first is the
+    /// One bit stream, from the high bits of each byte down: the first of two 4-bit elements is in the
     /// high nibble.
     HighFirst = 2,
 }
 
-/// The order of the bytes of an element (of a part of it, for the complex dtypes).
+/// The order of the bytes of an element (of each part, for complex dtypes).
 ///
 /// ```
 /// use lanecast::{ByteOrder, CastOptions, DType, cast_bytes_with};
@@ -50,7 +50,7 @@ pub enum Packing {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum ByteOrder {
-    /// That of the machine.
+    /// The byte order of the machine.
     Native = 0,
     /// The low byte first.
     Little = 1,
@@ -64,7 +64,7 @@ named! {
 }
 
 impl ByteOrder {
-    /// Must the bytes of an element be reversed on this machine?
+    /// Whether the bytes of an element must be reversed on this machine.
     #[inline]
     pub(crate) const fn is_swapped(self) -> bool {
         match self {
@@ -75,14 +75,14 @@ impl ByteOrder {
     }
 }
 
-/// The bytes of `n` elements of so many bits, if they are in memory: without a look at an overflow. Narrow ones lie close
-/// together, so that 8 of them are exactly `bits` bytes.
+/// The bytes of `n` elements of `bits` bits each, for elements that are in memory: overflow is not checked. Narrow elements are
+/// packed, so that 8 of them take exactly `bits` bytes.
 #[inline(always)]
 pub(crate) const fn bytes(n: usize, bits: usize) -> usize {
     n / 8 * bits + (n % 8 * bits).div_ceil(8)
 }
 
-/// The same of any `n`; None if that overflows.
+/// As [`bytes`], for any `n`; None if that overflows.
 #[inline(always)]
 pub(crate) const fn checked_bytes(n: usize, bits: usize) -> Option<usize> {
     if bits >= 8 { n.checked_mul(bits / 8) } else { Some(bytes(n, bits)) }

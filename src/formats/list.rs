@@ -1,5 +1,5 @@
-//! Everything there is one of for each dtype: a dtype is a line of the first list and, if Rust has no element type for it, a line of
-//! the second or the third. The tests read these lists too, so there is nothing here but tokens.
+//! The lists of the dtypes: each is a line of the first list and, if Rust has no element type for it, a line of
+//! the second or the third. The tests include this file, too, so it contains nothing but these macros.
 
 /// `dtypes!(m)` calls `m!` with every dtype, in the order of the stable codes: `Variant = code, "canonical name", ElementType, Kind
 /// expression;`. A new one has the next free code.
@@ -45,7 +45,7 @@ macro_rules! dtypes {
     };
 }
 
-/// The element types of narrow floats: `Name, code of an example, its value, [constants it has besides those of all], "what it is";`.
+/// The element types of narrow floats: `Name, code of an example, its value, [constants that not all have], "what it is";`.
 macro_rules! narrow_floats {
     ($apply:ident) => {
         $apply! {
@@ -65,7 +65,7 @@ macro_rules! narrow_floats {
     };
 }
 
-/// Those of narrow integers: `Name, primitive type, code of an example, its value, "what it is";`.
+/// The element types of narrow integers: `Name, primitive type, code of an example, its value, "what it is";`.
 macro_rules! narrow_ints {
     ($apply:ident) => {
         $apply! {

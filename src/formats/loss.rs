@@ -1,6 +1,6 @@
-//! What a cast can lose.
+//! What a cast can lose of an element.
 
-/// What a cast loses of an element, by the definitions of the contract.
+/// What a cast loses of an element, as the contract defines it.
 ///
 /// ```
 /// use lanecast::{checked::{Loss, try_cast_slice}, CastOptions, Error};
@@ -15,16 +15,16 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Loss {
-    /// Rounded, it is larger than the largest value of the target.
+    /// After rounding, the value is above the largest of the destination dtype.
     Above,
-    /// Rounded, it is smaller than the smallest value of the target.
+    /// After rounding, the value is below the smallest of the destination dtype.
     Below,
-    /// A NaN, which the target does not have.
+    /// The value is NaN, which the destination dtype does not have.
     NaN,
-    /// ±Inf, which the target does not have, or which the options do not let it become.
+    /// The value is ±Inf, which the destination dtype does not have, or which saturates under the options.
     Inf,
-    /// An imaginary part that is not zero, which the target does not have.
+    /// The imaginary part is not zero, and the destination is real.
     Imaginary,
-    /// It is in the range of the target, and rounded.
+    /// The value is in the range of the destination dtype, but is rounded.
     Inexact,
 }

@@ -1,4 +1,4 @@
-//! The leaf that everything stands on: what the dtypes are, how their elements lie in bytes, what a caller may choose.
+//! The lowest layer: what the dtypes are, how their elements lie in bytes, and the options of casts.
 //! Nothing here runs a cast, and nothing here imports from the rest of the crate.
 
 pub(crate) mod dtype;

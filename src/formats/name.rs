@@ -1,4 +1,4 @@
-//! What is wrong with a name that nothing has.
+//! The error of a name that is not known, and the names of enums.
 
 use alloc::borrow::Cow;
 use alloc::borrow::ToOwned;
@@ -6,8 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// A name that nothing has: of a dtype, a ruleset, a level of casting, a category, an instruction set, what an option can be. It says
-/// which names there are.
+/// An unknown name of a dtype, a ruleset, a level of casting, a category, an instruction set or the value of an option. Its message lists
+/// the names that there are.
 ///
 /// ```
 /// let error = "sse9".parse::<lanecast::Isa>().unwrap_err();
@@ -15,12 +15,12 @@ use core::fmt;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NameError {
-    /// What it should be the name of.
+    /// What it should name.
     what: &'static str,
-    /// Whose name of that, if it depends.
+    /// The system in which it should be a name, if that matters.
     dialect: Option<&'static str>,
     name: String,
-    /// The name that may be meant.
+    /// The name that was probably meant.
     near: Option<&'static str>,
     known: Vec<Cow<'static, str>>,
 }
@@ -37,7 +37,7 @@ impl NameError {
         }
     }
 
-    /// A dtype that a system does not know.
+    /// The error of a dtype's name that a system does not have.
     #[cold]
     pub(crate) fn in_dialect(
         dialect: &'static str,
@@ -48,12 +48,12 @@ impl NameError {
         Self { what, dialect: Some(dialect), name, near: None, known: known.collect() }
     }
 
-    /// The same, which asks whether this was meant.
+    /// Adds the name that was probably meant, if there is one.
     pub(crate) fn near(self, near: Option<&'static str>) -> Self {
         Self { near, ..self }
     }
 
-    /// The name that was given.
+    /// Returns the name that was given.
     ///
     /// ```
     /// assert_eq!("float8".parse::<lanecast::DType>().unwrap_err().name(), "float8");
@@ -83,17 +83,17 @@ impl fmt::Display for NameError {
 
 impl core::error::Error for NameError {}
 
-/// The names of what an option can be, spelt as in Python and in serde's formats: all of them, one's name, and what has a name.
+/// Implements `ALL`, `name`, `Display` and `FromStr` for the values of an option. Their names are spelt as in Python and in serde's formats.
 macro_rules! named {
     ($($what:literal$( in $module:literal)?: $type:ident { $($variant:ident = $name:literal),* $(,)? })*) => {$(
         impl $type {
-            /// All there are, in the order of the codes.
+            /// Every value, in the order of the codes.
             ///
             #[doc = concat!("```\nuse lanecast::", $($module, "::",)? stringify!($type), ";")]
             #[doc = concat!("assert!(", stringify!($type), "::ALL.iter().enumerate().all(|(code, x)| *x as usize == code));\n```")]
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
-            /// The name. [`FromStr`](core::str::FromStr) reads it.
+            /// Returns the name, which [`FromStr`](core::str::FromStr) parses.
             ///
             #[doc = concat!("```\nuse lanecast::", $($module, "::",)? stringify!($type), ";")]
             #[doc = concat!("let names = ", stringify!($type), "::ALL.map(", stringify!($type), "::name);")]

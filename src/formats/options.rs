@@ -1,4 +1,4 @@
-//! Everything a caller may choose about a cast, and the named profiles.
+//! The options of casts, and the named profiles.
 
 use super::dtype::{DTYPES, DType, Kind};
 use super::isa::Isa;
@@ -6,7 +6,7 @@ use super::layout::{ByteOrder, Packing};
 use super::name::{NameError, named};
 use super::stochastic::Stochastic;
 
-/// Which neighbour a value between two representable ones becomes.
+/// How a value between two representable ones is rounded.
 ///
 /// ```
 /// use lanecast::{CastOptions, Rounding, convert_with};
@@ -17,19 +17,19 @@ use super::stochastic::Stochastic;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum Rounding {
-    /// The nearer one; of two equally near, the one with the even code.
+    /// To the nearest one; ties to the even code.
     NearestEven = 0,
-    /// The nearer one; of two equally near, the one away from zero.
+    /// To the nearest one; ties away from zero.
     NearestAway = 1,
-    /// The one nearer to zero.
+    /// Toward zero.
     TowardZero = 2,
-    /// The larger one.
+    /// To the larger one.
     Up = 3,
-    /// The smaller one.
+    /// To the smaller one.
     Down = 4,
 }
 
-/// What becomes of an integer that the target cannot hold.
+/// What becomes of a value that is beyond the range of an integer destination.
 ///
 /// ```
 /// use lanecast::{CastOptions, Overflow, convert_with};
@@ -40,15 +40,15 @@ pub enum Rounding {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum Overflow {
-    /// The nearest value that the target holds.
+    /// The nearest value that the destination holds.
     Saturate = 0,
     /// The low bits, in two's complement.
     Wrap = 1,
 }
 
-/// Which floats of 8 bits or fewer saturate: there, overflow and ±Inf give ±max. In the others they give
-/// ±Inf where the format has it, and NaN where it does not. (float4 and float6 have neither, and always
-/// saturate.)
+/// Which floats of 8 bits or fewer saturate: in these, overflow and ±Inf give ±max. In the others they give
+/// ±Inf if the format has it, else NaN. Float4 and float6 have neither, and always
+/// saturate.
 ///
 /// ```
 /// use lanecast::{bits::{F8E4M3FN, F8E5M2}, CastOptions, Saturation, convert_with};
@@ -69,13 +69,13 @@ pub enum Saturation {
     Never = 0,
     /// All of them (ONNX, OCP).
     Always = 1,
-    /// float8_e4m3fn alone (PyTorch).
+    /// Only float8_e4m3fn (PyTorch).
     FnOnly = 2,
     /// Those that have no Inf (Zarr).
     UnlessInf = 3,
 }
 
-/// What a NaN becomes in float4 and float6, which have none. The NaN's sign plays no part.
+/// What a NaN becomes in float4 and float6, which have no NaN. Its sign has no effect.
 ///
 /// ```
 /// use lanecast::{bits::F4E2M1, CastOptions, NanToFinite, convert_with};
@@ -94,7 +94,7 @@ pub enum NanToFinite {
     Zero = 2,
 }
 
-/// How a value between two powers of two becomes a float8_e8m0fnu, which holds nothing else.
+/// How a value between two powers of two is rounded to float8_e8m0fnu, which only has powers of two.
 ///
 /// ```
 /// use lanecast::{bits::F8E8M0, CastOptions, E8m0Rounding, convert_with};
@@ -105,11 +105,11 @@ pub enum NanToFinite {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum E8m0Rounding {
-    /// The larger power.
+    /// To the larger power.
     Up = 0,
-    /// The smaller power.
+    /// To the smaller power.
     Down = 1,
-    /// The nearer power; 1.5 times a power goes up.
+    /// To the nearer power; a tie, which is 1.5 times a power, to the larger.
     Nearest = 2,
 }
 
@@ -123,10 +123,10 @@ named! {
     "rounding to powers of two": E8m0Rounding { Up = "up", Down = "down", Nearest = "nearest" }
 }
 
-/// Everything a caller may choose about a cast. `Copy`, and every method is `const`.
+/// The options of a cast. It is `Copy`, and its setters are `const`.
 ///
 /// The fields can be read; the methods of the same names set them. Options that do not concern a
-/// pair of dtypes are ignored there.
+/// pair of dtypes are ignored.
 ///
 /// ```
 /// use lanecast::{bits::F8E4M3FN, CastOptions, Saturation, convert, convert_with};
@@ -145,25 +145,25 @@ named! {
 #[non_exhaustive]
 #[must_use = "options do nothing until a cast takes them"]
 pub struct CastOptions {
-    /// Rounding to a float (not to float8_e8m0fnu). Default: nearest, ties to even.
+    /// Rounding to floats other than float8_e8m0fnu. Default: nearest, ties to even.
     pub rounding: Rounding,
-    /// Rounding of a float to an integer. Default: toward zero.
+    /// Rounding of floats to integers. Default: toward zero.
     pub int_rounding: Rounding,
     /// Which floats of 8 bits or fewer saturate. Default: all of them.
     pub saturation: Saturation,
-    /// A float beyond the range of an integer. Default: saturate. NaN gives 0 either way.
+    /// What a float beyond the range of an integer becomes. Default: saturate. NaN gives 0 either way.
     pub float_to_int: Overflow,
-    /// An integer beyond the range of an integer. Default: wrap.
+    /// What an integer beyond the range of an integer becomes. Default: wrap.
     pub int_to_int: Overflow,
-    /// A NaN to float4 or float6. Default: −0.
+    /// What a NaN becomes in float4 and float6. Default: −0.
     pub nan_to_finite: NanToFinite,
     /// Rounding to float8_e8m0fnu. Default: up.
     pub e8m0_rounding: E8m0Rounding,
     /// The instruction set to run on. Default: None, which is [`Isa::best`].
     pub isa: Option<Isa>,
-    /// Bytes read and written from which on the destination is written past the caches. Default: None, which on x86-64 is half of the largest
-    /// cache, from 1 to 16 MiB; for pairs that an instruction set converts more slowly than memory takes them, never, or on Intel three
-    /// times as many (as many, if results are wider than the source). Elsewhere it is never.
+    /// The number of bytes, read and written together, from which on results are stored past the caches (non-temporal stores). Default: None. On
+    /// x86-64 that is half of the largest cache, but from 1 to 16 MiB; for pairs that an instruction set converts more slowly than memory takes the
+    /// results it is never, or on Intel three times as many bytes (or as many, if results are wider than the source). Elsewhere it is never.
     pub stream_from: Option<usize>,
     /// How a source of fewer than 8 bits an element is packed. Default: low bits first.
     pub src_packing: Packing,
@@ -175,7 +175,7 @@ pub struct CastOptions {
     pub dst_order: ByteOrder,
     /// Rounding of a float to an integer of fewer than 8 bits. Default: None, which is `int_rounding`.
     pub narrow_int_rounding: Option<Rounding>,
-    /// A float beyond the range of an integer of fewer than 8 bits. Default: None, which is `float_to_int`.
+    /// What a float beyond the range of an integer of fewer than 8 bits becomes. Default: None, which is `float_to_int`.
     pub narrow_float_to_int: Option<Overflow>,
     /// Stochastic rounding to floats of 16 bits or fewer, in place of `rounding`. Default: None. See [`CastOptions::stochastic`].
     pub stochastic: Option<Stochastic>,
@@ -187,7 +187,7 @@ impl Default for CastOptions {
     }
 }
 
-/// Of the fields of a key, which are 4 bits each.
+/// Joins fields of 4 bits each to a key.
 const fn join<const N: usize>(fields: [u8; N]) -> u64 {
     let (mut key, mut i) = (0, 0);
     while i < N {
@@ -198,8 +198,8 @@ const fn join<const N: usize>(fields: [u8; N]) -> u64 {
     key
 }
 
-/// The bits of a key that matter to casts from each dtype, and to each: those that [`policy`](CastOptions::policy) looks at, and how
-/// elements lie. What is in both matters to the pair.
+/// The bits of a key that matter to casts from each dtype, and to casts to each dtype: the options that [`policy`](CastOptions::policy) reads,
+/// and how elements lie in memory. The bits that are set in both matter to the pair.
 static MATTERS: [[u64; DTYPES]; 2] = {
     const fn all(does: bool) -> u8 {
         if does { 15 } else { 0 }
@@ -247,11 +247,11 @@ static MATTERS: [[u64; DTYPES]; 2] = {
 };
 
 impl CastOptions {
-    /// All but `isa`, `stream_from`, and the words of `stochastic`, as a number: casts of a pair with the same are the same. What cannot
-    /// matter to the pair, by its kinds or by the width of its elements, is not in it.
+    /// All options but `isa`, `stream_from`, and the words of `stochastic`, as a number: casts of a pair whose options have the same key are the
+    /// same. Options that cannot matter to the pair, by its kinds or by the width of its elements, are left out.
     #[inline(always)]
     pub(crate) const fn key(&self, from: DType, to: DType) -> u64 {
-        // Every field by its name, so that none can be forgotten.
+        // Every field is named, so that a new one that is forgotten here does not compile.
         let Self {
             isa: _,
             stream_from: _,
@@ -295,7 +295,7 @@ impl CastOptions {
             & MATTERS[1][to as usize]
     }
 
-    /// The defaults: ONNX where ONNX defines the result, Rust's `as` where it does not.
+    /// Returns the defaults: those of ONNX where it defines the result, else those of Rust's `as`.
     ///
     /// ```
     /// use lanecast::{CastOptions, Rounding};
@@ -412,8 +412,8 @@ impl CastOptions {
         Self { e8m0_rounding, ..self }
     }
 
-    /// Sets the instruction set to run on. One that is missing here is an error of
-    /// [`Caster::new`](crate::Caster::new).
+    /// Sets the instruction set to run on. If it is not available, [`Caster::new`](crate::Caster::new) returns
+    /// an error.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType, Isa};
@@ -425,9 +425,9 @@ impl CastOptions {
         Self { isa: Some(isa), ..self }
     }
 
-    /// Sets from how many bytes, read and written together, the destination is written past the caches: that
-    /// is faster where they could not keep it, and slower for who reads it next if they could. No result
-    /// depends on it. The reference never does.
+    /// Sets the number of bytes, read and written together, from which on results are stored past the caches. That
+    /// is faster if the caches could not hold them; if they could, whatever reads them next is slower. No result
+    /// depends on it. The reference always writes through the caches.
     ///
     /// ```
     /// use lanecast::{CastOptions, cast_slice_with};
@@ -498,7 +498,7 @@ impl CastOptions {
         Self { dst_order, ..self }
     }
 
-    /// Sets the rounding of floats to integers of fewer than 8 bits alone.
+    /// Sets the rounding of floats to integers of fewer than 8 bits only.
     ///
     /// ```
     /// use lanecast::{bits::I4, CastOptions, Rounding, convert_with};
@@ -522,11 +522,11 @@ impl CastOptions {
         Self { narrow_float_to_int: Some(overflow), ..self }
     }
 
-    /// Sets stochastic rounding, in place of `rounding`, to floats of 16 bits or fewer, but not to float8_e8m0fnu: a value between
-    /// two codes becomes the upper one as often as it is nearer to it, so that sums stay what they are.
+    /// Sets stochastic rounding, in place of `rounding`, to floats of 16 bits or fewer, but not to float8_e8m0fnu. A value between
+    /// two codes becomes the upper one with a probability in proportion to its distance from the lower one, so sums are unbiased.
     ///
-    /// The random words follow from the seed and the number of an element (in row-major order, from `first` on) and from
-    /// nothing else: threads, chunks and instruction sets do not matter, and whoever casts in pieces says where each begins.
+    /// The random words depend only on the seed and the number of an element (in row-major order, from `first` on), not on
+    /// threads, chunks or instruction sets. A caller that casts in pieces passes as `first` where each of them begins.
     ///
     /// ```
     /// use lanecast::{CastOptions, bf16, cast_slice_with};
@@ -543,8 +543,8 @@ impl CastOptions {
         Self { stochastic: Some(Stochastic::new(seed, first)), ..self }
     }
 
-    /// What the ONNX operator `Cast` does: the defaults, but floats round to the nearest even 2- or
-    /// 4-bit integer and wrap there.
+    /// The options of the ONNX operator `Cast`: the defaults, but floats are rounded to nearest even and wrap in
+    /// integers of 2 or 4 bits.
     ///
     /// ```
     /// use lanecast::{bits::I4, CastOptions, convert_with};
@@ -555,7 +555,7 @@ impl CastOptions {
         Self::new().narrow_int_rounding(Rounding::NearestEven).narrow_float_to_int(Overflow::Wrap)
     }
 
-    /// What NumPy's `astype` does. A float beyond the range of an integer, which is undefined there,
+    /// The options of NumPy's `astype`. A float beyond the range of an integer, whose result is undefined there,
     /// saturates.
     ///
     /// ```
@@ -566,12 +566,12 @@ impl CastOptions {
         Self::new()
     }
 
-    /// What ml_dtypes' `astype` does: floats of 8 bits and fewer do not saturate, 2- and 4-bit
-    /// integers truncate and wrap, and float8_e8m0fnu takes the nearest power and makes zero and
-    /// negatives NaN.
+    /// The options of ml_dtypes' `astype`: floats of 8 bits and fewer do not saturate, floats truncate and wrap
+    /// in 2- and 4-bit integers, and float8_e8m0fnu takes the nearest power, and NaN for zero and
+    /// negatives.
     ///
     /// ml_dtypes also stores 2-, 4- and 6-bit elements [one per byte](Packing::OnePerByte); a profile
-    /// says what the values are, so packing stays what the caller sets.
+    /// only decides values, so the packing remains what the caller sets.
     ///
     /// ```
     /// use lanecast::{bits::{F8E4M3FN, F8E8M0}, CastOptions, convert_with};
@@ -582,10 +582,10 @@ impl CastOptions {
         Self::new().saturate(false).narrow_float_to_int(Overflow::Wrap).e8m0_rounding(E8m0Rounding::Nearest)
     }
 
-    /// What PyTorch's `to` does on the CPU: float8_e4m3fn saturates, float8_e5m2 overflows to Inf and the
+    /// The options of PyTorch's `to` on the CPU: float8_e4m3fn saturates, float8_e5m2 overflows to Inf and the
     /// fnuz formats to NaN; float8_e8m0fnu takes the nearest power.
     ///
-    /// A float beyond the range of an integer, which is undefined there, saturates. In float8_e8m0fnu,
+    /// A float beyond the range of an integer, whose result is undefined there, saturates. In float8_e8m0fnu,
     /// zero and negatives are NaN, where PyTorch gives the smallest power and drops the sign.
     ///
     /// ```
@@ -597,7 +597,7 @@ impl CastOptions {
         Self::new().saturation(Saturation::FnOnly).e8m0_rounding(E8m0Rounding::Nearest)
     }
 
-    /// What Rust's `as` does, for the pairs of dtypes it knows.
+    /// The options of Rust's `as`, for the pairs of dtypes that it knows.
     ///
     /// ```
     /// use lanecast::{CastOptions, convert_with};
@@ -608,12 +608,12 @@ impl CastOptions {
         Self::new()
     }
 
-    /// What the Zarr codec `cast_value` does with its `rounding` and its `out_of_range` (`clamp` is
+    /// The options of the Zarr codec `cast_value` with its `rounding` and its `out_of_range` (`clamp` is
     /// [`Overflow::Saturate`]; `wrap` is for integers only). A finite value that is too large for a float
-    /// becomes ±Inf where there is one, ±max where there is not. To powers of two (float8_e8m0fnu) both roundings to nearest
-    /// take the larger one where two are as near.
+    /// becomes ±Inf if the format has it, else ±max. To powers of two (float8_e8m0fnu) both roundings to nearest
+    /// take ties to the larger power.
     ///
-    /// What Zarr calls an error (no `out_of_range`; NaN or Inf to an integer) is not one here.
+    /// What is an error in Zarr (values out of range without `out_of_range`; NaN or Inf to an integer) is not one here.
     ///
     /// ```
     /// use lanecast::{bits::{F8E4M3FN, F8E5M2, F8E8M0}, CastOptions, Overflow, Rounding, convert_with};
@@ -639,7 +639,7 @@ impl CastOptions {
             })
     }
 
-    /// The options of a system by its name: `onnx`, `numpy`, `torch`, `ml_dtypes` or `rust_as`.
+    /// Returns the options of a system by name: `onnx`, `numpy`, `torch`, `ml_dtypes` or `rust_as`.
     ///
     /// ```
     /// use lanecast::CastOptions;
@@ -651,7 +651,7 @@ impl CastOptions {
     ///
     /// # Errors
     ///
-    /// None has that name.
+    /// No profile has that name.
     pub fn profile(name: &str) -> Result<Self, NameError> {
         let found = Self::PROFILES.into_iter().find(|(known, _)| *known == name);
         found
@@ -659,7 +659,7 @@ impl CastOptions {
             .ok_or_else(|| NameError::new("profile", name, &Self::PROFILES.map(|(known, _)| known)))
     }
 
-    /// What [`profile`](Self::profile) knows.
+    /// The names and options that [`profile`](Self::profile) knows.
     ///
     /// ```
     /// assert!(lanecast::CastOptions::PROFILES.contains(&("onnx", lanecast::CastOptions::onnx())));
@@ -672,8 +672,8 @@ impl CastOptions {
         ("rust_as", Self::rust_as()),
     ];
 
-    /// What of these options decides the values of one pair. The rest is as in [`Policy::DEFAULT`],
-    /// so two options that cannot be told apart on a pair have the same policy there.
+    /// The options that decide the values of one pair. The rest is as in [`Policy::DEFAULT`],
+    /// so options that make no difference to a pair give the same policy.
     pub(crate) const fn policy(&self, from: DType, to: DType) -> Policy {
         let mut policy = Policy::DEFAULT;
         match (from.kind(), to.kind()) {
@@ -714,18 +714,18 @@ impl CastOptions {
     }
 }
 
-/// The options as a kernel needs them: what decides the values of one pair, and nothing else.
+/// The options that decide the values of one pair, as a kernel needs them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Policy {
-    /// To a float other than e8m0, or from a float to an integer.
+    /// The rounding to a float other than e8m0, or of a float to an integer.
     pub(crate) rounding: Rounding,
-    /// To an integer.
+    /// What a value beyond the range of an integer becomes.
     pub(crate) overflow: Overflow,
-    /// To a float of 8 bits or fewer.
+    /// Whether a float of 8 bits or fewer saturates.
     pub(crate) saturate: bool,
-    /// To a float without NaN.
+    /// What a NaN becomes in a float without NaN.
     pub(crate) nan_to_finite: NanToFinite,
-    /// To e8m0.
+    /// The rounding to e8m0.
     pub(crate) e8m0_rounding: E8m0Rounding,
 }
 

@@ -1,34 +1,34 @@
-//! What a cast of one pair under some options is: a value that says *what* to do and knows no
-//! instruction set. `kernels/` knows *how*.
+//! The route of a pair under some options: a value that says *what* a cast does, whatever the
+//! instruction set. `kernels/` has *how*.
 
 use super::dtype::DType;
 use super::layout::{ByteOrder, Packing, bytes, checked_bytes};
 use super::options::{CastOptions, Policy};
 
-/// One resolved cast.
+/// What a cast of a pair does under some options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
     pub(crate) work: Work,
     pub(crate) parts: Parts,
-    /// The dtype of a part of the source (of the source itself, if it is real).
+    /// The dtype of a part of the source: of the source itself, if it is real.
     pub(crate) from: DType,
     /// The dtype of a part of the destination.
     pub(crate) to: DType,
     pub(crate) policy: Policy,
-    /// Does chance round, and not the policy?
+    /// Whether rounding is stochastic, instead of that of the policy.
     pub(crate) is_stochastic: bool,
     pub(crate) src: Layout,
     pub(crate) dst: Layout,
 }
 
-/// What happens to a part.
+/// What happens to each part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
-    /// The bytes are copied; at most the pad bits of the last one change.
+    /// The bytes are copied; at most the padding bits of the last one change.
     Copy,
-    /// The code is kept, but lies differently in memory.
+    /// The code is kept, but its layout in memory changes.
     Keep,
-    /// The value is kept as well as the target can.
+    /// The value is converted to the format of the destination.
     Convert,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Parts {
     One,
     /// Complex to complex: part by part.
     Two,
-    /// Complex to real: the real part alone.
+    /// Complex to real: only the real part is taken.
     Real,
     /// Complex to bool: true if either part is.
     Either,
@@ -50,15 +50,15 @@ pub(crate) enum Parts {
 /// How the parts of a buffer lie in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
-    /// Width of the code of a part.
+    /// The width of the code of a part.
     pub(crate) bits: u32,
-    /// Parts in an element.
+    /// The number of parts of an element.
     pub(crate) parts: usize,
-    /// Meant only for `bits < 8`; [`Packing::OnePerByte`] for wider ones.
+    /// The packing of parts of fewer than 8 bits; [`Packing::OnePerByte`] for wider ones.
     pub(crate) packing: Packing,
-    /// The bytes of each part are in the other order than this machine's. False for single bytes.
+    /// Whether the bytes of each part are in the opposite of this machine's order. False for single bytes.
     pub(crate) swapped: bool,
-    /// Bits that an element, all its parts, takes in memory.
+    /// The bits that an element takes in memory, with all its parts.
     element_bits: u32,
 }
 
@@ -75,37 +75,37 @@ impl Layout {
         }
     }
 
-    /// Of the parts of a dtype between two codecs: native, one per byte or in more bytes.
+    /// The layout of the parts of a dtype between two codecs: in native byte order, and one per byte if narrow.
     #[cfg(isa = "vector")]
     pub(crate) const fn native(dtype: DType) -> Self {
         Self::new(dtype, Packing::OnePerByte, ByteOrder::Native)
     }
 
-    /// The same, but packed.
+    /// As [`native`](Self::native), but packed.
     #[cfg(isa = "vector")]
     pub(crate) const fn packed(dtype: DType) -> Self {
         Self::new(dtype, Packing::LowFirst, ByteOrder::Native)
     }
 
-    /// Bits that an element's part takes in memory.
+    /// The bits that a part of an element takes in memory.
     #[cfg(isa = "vector")]
     pub(crate) const fn memory_bits(&self) -> u32 {
         if self.is_packed() || self.bits > 8 { self.bits } else { 8 }
     }
 
-    /// Bytes of `n` elements, all their parts; None if that overflows.
+    /// The bytes of `n` elements with all their parts; None if that overflows.
     #[inline(always)]
     pub(crate) const fn byte_len(&self, n: usize) -> Option<usize> {
         checked_bytes(n, self.element_bits as usize)
     }
 
-    /// The same of elements that are in memory, where there are not so many. Of 8 elements, it is the bits of one.
+    /// As [`byte_len`](Self::byte_len), for elements that are in memory, so that nothing overflows. The bytes of 8 elements are the bits of one.
     #[inline(always)]
     pub(crate) const fn size(&self, n: usize) -> usize {
         bytes(n, self.element_bits as usize)
     }
 
-    /// Do so many bytes hold `n` elements, and no more? The same in fewer instructions, which matter where there are few elements.
+    /// Whether `given` bytes are exactly `n` elements. It takes fewer instructions than [`byte_len`](Self::byte_len), which matter for few elements.
     #[inline(always)]
     pub(crate) const fn holds(&self, n: usize, given: usize) -> bool {
         let bits = self.element_bits as usize;
@@ -117,7 +117,7 @@ impl Layout {
         }
     }
 
-    /// The same of so few elements that their bits are no overflow.
+    /// As [`holds`](Self::holds), for so few elements that the number of their bits does not overflow.
     #[inline(always)]
     #[expect(
         clippy::manual_div_ceil,
@@ -127,19 +127,19 @@ impl Layout {
         (n * self.element_bits as usize + 7) / 8 == given
     }
 
-    /// Has an element so many bytes, all of them its own?
+    /// Whether an element takes exactly `bytes` whole bytes.
     pub(crate) const fn has_size(&self, bytes: usize) -> bool {
         self.element_bits as usize == 8 * bytes
     }
 
-    /// Does a byte hold several elements?
+    /// Whether a byte may hold bits of several elements.
     #[cfg(isa = "vector")]
     pub(crate) const fn is_packed(&self) -> bool {
         self.bits < 8 && !matches!(self.packing, Packing::OnePerByte)
     }
 
     const fn same(self, other: Self) -> bool {
-        // Fields, because `PartialEq` is not const.
+        // Compares the fields, because `PartialEq` is not const.
         self.bits == other.bits
             && self.parts == other.parts
             && self.packing as u8 == other.packing as u8
@@ -147,7 +147,7 @@ impl Layout {
     }
 }
 
-/// The cast of `from` to `to` under `options`.
+/// The route of `from` to `to` under `options`.
 pub(crate) const fn route(from: DType, to: DType, options: &CastOptions) -> Route {
     let src = Layout::new(from, options.src_packing, options.src_order);
     let dst = Layout::new(to, options.dst_packing, options.dst_order);
@@ -158,9 +158,9 @@ pub(crate) const fn route(from: DType, to: DType, options: &CastOptions) -> Rout
         (_, 1) => Parts::Real,
         _ => Parts::Two,
     };
-    // A bool is normalised even by the identity.
+    // Even bool to bool converts: any byte but 0 becomes 1.
     let keeps_codes = from.part() as u8 == to.part() as u8 && !matches!(from, DType::Bool);
-    // One narrow element per byte has dirty high bits on input, which a copy would keep.
+    // Narrow elements that lie one per byte may have high bits set on input, which a copy would keep.
     let has_gaps = src.bits < 8 && matches!(src.packing, Packing::OnePerByte);
     let work = if !keeps_codes {
         Work::Convert
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(route(DType::I8, DType::I8, &both).work, Work::Copy);
     }
 
-    /// Casts that are kept are found by the key: what the options decide of a pair is in it, and nothing that they do not.
+    /// Plans are found by the key of their options: options that decide something about a pair are in it, and no others.
     #[test]
     fn what_decides_a_cast_is_in_its_key() {
         use crate::formats::options::{E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};
@@ -245,13 +245,13 @@ mod tests {
             };
             for options in &others {
                 let is_same = decided(options) == decided(&default);
-                // What is said of narrow integers in particular may be what is said of all, and where nothing is rounded, there is
-                // nothing for chance.
+                // An option for narrow integers may say the same as that for all integers, and stochastic rounding changes nothing where
+                // nothing is rounded.
                 let says_more = options.narrow_int_rounding.is_some()
                     || options.narrow_float_to_int.is_some()
                     || options.stochastic.is_some();
                 let has_same_key = options.key(from, to) == default.key(from, to);
-                // Those to float8 that saturate by format are a field of their own.
+                // Saturation that depends on the format is in the key as given, though it may come to the same for a float8.
                 let by_format = options.saturation != default.saturation && to.bits() == 8;
                 assert!(
                     has_same_key == is_same || is_same && (says_more || by_format),

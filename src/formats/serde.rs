@@ -1,5 +1,5 @@
-//! Serialisation (feature `serde`) of what is no plain enum: dtypes and instruction sets by their names, a narrow element by its bits,
-//! as the crate half does.
+//! Serialisation (feature `serde`) that cannot be derived: dtypes and instruction sets by their names, and narrow elements by their bits,
+//! as in the crate half.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::dtype::DType;
 use super::isa::Isa;
 
-/// Reads a name.
+/// Reads a name with [`FromStr`].
 struct Name<T>(PhantomData<T>);
 
 impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Name<T> {
@@ -43,7 +43,7 @@ macro_rules! named {
 }
 named!(DType, Isa);
 
-/// The impls of an element of this module's type.
+/// Implements both traits for the type of a narrow element.
 macro_rules! bits {
     ($type:ident) => {
         impl serde::Serialize for $type {

@@ -3,7 +3,7 @@
 
 use super::dtype::{DType, Kind};
 
-/// From where the random words of a cast come.
+/// What determines the random words of a cast.
 ///
 /// ```
 /// use lanecast::{CastOptions, Stochastic};
@@ -15,9 +15,9 @@ use super::dtype::{DType, Kind};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stochastic {
-    /// What makes the words of one cast other than those of another.
+    /// The seed, which makes the words of casts differ.
     pub seed: u64,
-    /// The number of the first element. Whoever casts in pieces counts on.
+    /// The number of the first element. A caller that casts in pieces goes on counting with each.
     pub first: u64,
 }
 
@@ -26,28 +26,28 @@ impl Stochastic {
         Self { seed, first }
     }
 
-    /// In the place of none.
+    /// A placeholder for casts without stochastic rounding.
     pub(crate) const NONE: Self = Self { seed: 0, first: 0 };
 
-    /// The word of an element of the cast.
+    /// The random word of element `index` of the cast.
     pub(crate) const fn word(self, index: u64) -> u32 {
         self.key(index).word(self.first.wrapping_add(index) as u32)
     }
 
-    /// What makes the words of an element, and of those after it whose numbers have the same upper half.
+    /// The key of the words of element `index`, and of all elements whose numbers have the same upper half.
     pub(crate) const fn key(self, index: u64) -> Key {
         let number = self.first.wrapping_add(index);
         let key = mix64(mix64(self.seed) ^ (number >> 32));
         Key { low: key as u32, high: (key >> 32) as u32 }
     }
 
-    /// For the elements from one on.
+    /// The words of the elements from `index` on.
     pub(crate) const fn at(self, index: usize) -> Self {
         Self { first: self.first.wrapping_add(index as u64), ..self }
     }
 }
 
-/// A constant of 2^32 words.
+/// What the words of 2^32 consecutive numbers, which have the same upper half, are made with.
 #[derive(Clone, Copy)]
 pub(crate) struct Key {
     low: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The word of the number with this lower half. Three multiplications of 32 bits: with two, words 4096 apart were correlated.
+    /// The word of the number with this lower half. It takes three multiplications of 32 bits: with two, words 4096 apart were correlated.
     #[inline(always)]
     pub(crate) const fn word(self, number: u32) -> u32 {
         let mut x = number ^ self.low;
@@ -71,7 +71,7 @@ impl Key {
 }
 
 impl DType {
-    /// Do casts to it round stochastically, if they are to? Floats of 16 bits or fewer do, but for float8_e8m0fnu.
+    /// Whether casts to this dtype are rounded stochastically under that option: floats of 16 bits or fewer except float8_e8m0fnu.
     pub(crate) const fn rounds_stochastically(self) -> bool {
         match self.kind() {
             Kind::Float(format) => format.has_zero() && format.bits() <= 16,
