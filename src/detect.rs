@@ -1,11 +1,11 @@
 //! What an x86-64 machine can run, as a function of the words that describe it.
 //!
-//! A question to the running machine is tested on the machines one has. So the words are read in one place,
-//! [`Cpu::this`], and what follows from them is a pure function, which the tests ask about every machine there
-//! is and some that should not be: a hypervisor may hide any feature, an operating system any register.
+//! Code that asks the running machine can only be tested on machines at hand. So the words are read in one place,
+//! [`Cpu::this`], and the rest is a pure function of them, which the tests call with the words of many machines,
+//! also of impossible ones: a hypervisor may hide any feature, and an operating system any register.
 //!
-//! A feature that is there and not seen costs speed; one that is seen and not there kills the process. In doubt
-//! the answer is no. macOS, for one, shows the AVX-512 registers only to a thread that has used them: there the
+//! Missing a feature that is there costs speed; using one that is not there kills the process. So the answer is no
+//! if in doubt. macOS, for example, shows the AVX-512 registers only to a thread that has used them: there the
 //! answer is AVX2.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count};
@@ -16,7 +16,7 @@ use crate::kernels::avx2::Avx2;
 use crate::kernels::avx512::Avx512;
 use crate::kernels::detect::xcr0;
 
-/// A word of [`Cpu`]: 32 bits that each say one thing.
+/// A word of [`Cpu`]: 32 bits, each of which is a feature.
 #[derive(Clone, Copy, Debug)]
 enum Word {
     Leaf1Ecx,
@@ -29,8 +29,8 @@ enum Word {
 
 use Word::{ExtendedEcx, Leaf1Ecx, Leaf1Edx, Leaf7Ebx, Leaf7Ecx, Xcr0};
 
-/// A machine, in its own words. They are as CPUID gives them, and it gives something for leaves that do not
-/// exist too: only [`Cpu::word`] knows which mean anything.
+/// A machine, described by what CPUID returns. It returns something for leaves that do not exist, too:
+/// [`Cpu::word`] checks which words are valid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cpu {
     last_leaf: u32,
@@ -44,10 +44,10 @@ pub(crate) struct Cpu {
     xcr0: Option<u64>,
 }
 
-/// What a tier needs of the CPU, each with its place in the manuals' tables of CPUID. `Avx512` needs what `Avx2` needs and more.
+/// The features that each tier needs of the CPU, with their positions in the CPUID tables of the manuals. `Avx512` needs those of `Avx2`, too.
 ///
-/// The tokens have lists, too, for `#[target_feature]`. The patterns name every field of a token: a feature that is in one list and not in the
-/// other does not compile.
+/// The tokens of the kernels list features, too, for `#[target_feature]`. The patterns below name every field of a token, so a feature that is
+/// only in one of the lists does not compile.
 macro_rules! features {
     (
         Avx2 { $($feature:ident: $word:ident $bit:literal,)* }
@@ -76,13 +76,13 @@ features! {
     }
 }
 
-/// What 256-bit registers need of the operating system: XSAVE, in use, for the XMM and YMM registers.
+/// What 256-bit registers need of the operating system: XSAVE in use (OSXSAVE), and the XMM and YMM registers enabled.
 const YMM: &[(Word, u32)] = &[(Leaf1Ecx, 26), (Leaf1Ecx, 27), (Xcr0, 1), (Xcr0, 2)];
-/// And 512-bit ones: the mask registers, the upper halves of ZMM0 to 15, all of ZMM16 to 31.
+/// What 512-bit registers need besides: the mask registers, the upper halves of ZMM0 to 15, and ZMM16 to 31 enabled.
 const ZMM: &[(Word, u32)] = &[(Xcr0, 5), (Xcr0, 6), (Xcr0, 7)];
 
 impl Cpu {
-    /// The machine this runs on.
+    /// The machine that this process runs on.
     pub(crate) fn this() -> Self {
         let (leaf1, leaf7) = (__cpuid(1), __cpuid_count(7, 0));
         Self {
@@ -97,7 +97,7 @@ impl Cpu {
         }
     }
 
-    /// Has it the instructions and the registers that the kernels of `isa` use?
+    /// Whether the machine has the instructions and the registers that the kernels of `isa` use.
     pub(crate) fn runs(&self, isa: Isa) -> bool {
         match isa {
             Isa::Scalar => true,
@@ -111,9 +111,9 @@ impl Cpu {
         bits.iter().all(|&(word, bit)| self.word(word) >> bit & 1 == 1)
     }
 
-    /// The word, or no bits at all where the machine has no such word.
+    /// The word, or 0 if the machine does not have it.
     fn word(&self, word: Word) -> u32 {
-        // A CPU without extended leaves answers this one like another: with anything.
+        // A CPU without extended leaves may return anything for the number of the last one.
         let extended = matches!(self.last_extended_leaf, 0x8000_0001..=0x8000_FFFF);
         let (exists, bits) = match word {
             Leaf1Ecx => (self.last_leaf >= 1, self.leaf1_ecx),
@@ -121,7 +121,7 @@ impl Cpu {
             Leaf7Ebx => (self.last_leaf >= 7, self.leaf7_ebx),
             Leaf7Ecx => (self.last_leaf >= 7, self.leaf7_ecx),
             ExtendedEcx => (extended, self.extended_ecx),
-            // What is asked about is in the lower half.
+            // All the bits that are needed are in the lower half.
             Xcr0 => (self.xcr0.is_some(), self.xcr0.unwrap_or(0) as u32),
         };
         if exists { bits } else { 0 }
@@ -135,7 +135,7 @@ mod tests {
     use crate::kernels::backend::Backend;
 
     /// The names of the bits from bit 0 up, word by word, as the manuals list them: a second source for the
-    /// positions above. `-` is a bit that is reserved or of no interest. The last word is not the machine's: it
+    /// positions above. `-` is a bit that is reserved or not of interest. The last word is not one of the machine: it
     /// says whether leaf 7 and the extended leaves exist.
     const NAMES: [&str; 7] = [
         "sse3 pclmulqdq dtes64 monitor ds_cpl vmx smx est tm2 ssse3 cnxt_id sdbg fma cx16 xtpr pdcm - pcid dca \
@@ -154,7 +154,7 @@ mod tests {
         "leaf7 extended",
     ];
 
-    /// What each tier needs, by those names.
+    /// What each tier needs, by the names in [`NAMES`].
     const AVX2_NEEDS: &str = "sse sse2 fxsr sse3 ssse3 sse4_1 sse4_2 popcnt avx avx2 bmi1 bmi2 fma lzcnt f16c \
                               xsave osxsave xmm ymm leaf7 extended";
     const AVX512_NEEDS: &str = "avx512f avx512bw avx512dq avx512vl avx512vbmi avx512vbmi2 \
@@ -191,10 +191,10 @@ mod tests {
     const A2: &[Isa] = &[Isa::Scalar, Isa::Avx2];
     const A512: &[Isa] = &[Isa::Scalar, Isa::Avx2, Isa::Avx512];
 
-    /// A machine's name, what it can run, and a `LANECAST_ISA` with what it makes of that (None: an error).
+    /// The name of a machine, what it can run, and a value of `LANECAST_ISA` with the instruction set that it selects there (None: an error).
     type Expected = (&'static str, &'static [Isa], &'static str, Option<Isa>);
 
-    /// Machines made of others: the name of one, and what differs from it. They have the bits that matter here
+    /// Machines defined by the name of another and the differences from it. They have the bits that matter here
     /// and some more.
     #[rustfmt::skip]
     const MADE: &[(Expected, &str, &str)] = &[
@@ -283,7 +283,7 @@ mod tests {
         (("Zen 4, no Hi16_ZMM", A2, "avx512", None), "Zen 4", "-hi16_zmm"),
         (("Zen 4, ZMM but no YMM", S, "avx512", None), "Zen 4", "-ymm"),
 
-        // Leaves that do not exist: their bits are there and mean nothing
+        // Leaves that do not exist: their words have bits, which mean nothing
         (("Haswell, firmware limits CPUID", S, "avx2", None), "Haswell", "-leaf7"),
         (("Haswell, no extended leaves", S, "avx2", None), "Haswell", "-extended"),
         (("Zen 4, leaf 7 hidden", S, "avx512", None), "Zen 4", "-leaf7"),
@@ -294,9 +294,9 @@ mod tests {
         (("QEMU 7.2, max", A2, "avx512", None), "qemu64", "+ssse3 +sse4_1 +sse4_2 +popcnt +movbe +aes +xsave +osxsave +avx +f16c +fma +rdrand +avx2 +bmi1 +bmi2 +adx +lzcnt +sse4a +x87 +xmm +ymm"),
     ];
 
-    /// What real machines say: the last leaf, leaf 1 ECX and EDX, leaf 7 EBX and ECX, the last extended leaf,
-    /// leaf 0x80000001 ECX. From published dumps: InstLatx64, the tests of cpu_features and of EXEgesis; the EPYC
-    /// was asked. The dumps have no XCR0: it is what an operating system usually sets. The last two are no machines.
+    /// The words of real machines: the last leaf, leaf 1 ECX and EDX, leaf 7 EBX and ECX, the last extended leaf,
+    /// leaf 0x80000001 ECX. They are from published dumps (InstLatx64, the tests of cpu_features and of EXEgesis), those of
+    /// the EPYC from the machine. The dumps have no XCR0: it is what an operating system usually sets. The last two are made up.
     #[rustfmt::skip]
     const DUMPED: &[(Expected, [u32; 7], u64)] = &[
         (("Nehalem-EP", S, "avx2", None), [0xB, 0x00BCE3BD, 0xBFEBFBFF, 0, 0, 0x80000008, 0x1], 0),
@@ -349,8 +349,8 @@ mod tests {
         }
     }
 
-    /// Every bit of every word: cleared in a machine that has all, and set in a machine that has only what the
-    /// tier needs. The first says that each bit that is needed is asked for, the second that no other is.
+    /// Flips every bit of every word, in a machine that has all of them and in one that has only those that the
+    /// tier needs. The first shows that each bit that is needed is checked; the second that others make no difference.
     #[test]
     fn bits() {
         for (isa, needs) in
@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    /// A word counts from the machine's having the leaf on.
+    /// A word only counts if the machine has its leaf.
     #[test]
     fn leaves() {
         let all = cpu([!0; 7]);
@@ -391,12 +391,12 @@ mod tests {
             let runs = matches!(last_extended_leaf, 0x8000_0001 | 0x8000_0021 | 0x8000_FFFF);
             assert_eq!(Cpu { last_extended_leaf, ..all }.runs(Isa::Avx2), runs, "{last_extended_leaf:x}");
         }
-        // XGETBV may be enabled and unread, or (in no machine) read and not enabled.
+        // XGETBV may be enabled and not read, or read and not enabled, which no machine does.
         assert!(!Cpu { xcr0: None, ..all }.runs(Isa::Avx2));
         assert!(!Cpu { leaf1_ecx: !(1 << 27), ..all }.runs(Isa::Avx2));
     }
 
-    /// The standard library, asked by the tokens, sees this machine as the function does.
+    /// The standard library, which the tokens ask, finds the same features on this machine.
     #[test]
     fn this_machine() {
         let cpu = Cpu::this();

@@ -1,4 +1,4 @@
-//! How much a cast may lose: NumPy's levels, and what loses nothing at all.
+//! How much a cast between two dtypes may lose: NumPy's levels, and whether anything can be lost at all.
 
 use core::fmt;
 use core::str::FromStr;
@@ -7,7 +7,7 @@ use super::rules::Rules;
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::name::NameError;
 
-/// How much a cast may lose, from least to most. What a level allows, every later one does too.
+/// How much a cast may lose, from least to most. Each level allows all that the levels before it allow.
 ///
 /// ```
 /// use lanecast::{promotion::Casting, DType};
@@ -22,14 +22,14 @@ pub enum Casting {
     No,
     /// At most the byte order or the padding changes.
     Equiv,
-    /// What NumPy calls safe: every value is kept, or a 64-bit integer becomes a float64. For a dtype that
-    /// NumPy lacks, nothing at all is lost ([`DType::is_lossless_to`]).
+    /// What NumPy calls safe: every value is kept, or a 64-bit integer becomes a float64. With a dtype that
+    /// NumPy lacks, nothing may be lost ([`DType::is_lossless_to`]).
     Safe,
-    /// The kind does not fall, in the order bool, unsigned, signed, float, complex.
+    /// The kind does not become a lower one, in the order bool, unsigned, signed, float, complex.
     SameKind,
-    /// Any cast that keeps the values it meets. Only they can tell, so between dtypes this allows everything.
+    /// Any cast that keeps the values in the array. That depends on the values, so between dtypes this level allows everything.
     SameValue,
-    /// Anything.
+    /// Any cast.
     Unsafe,
 }
 
@@ -42,7 +42,7 @@ impl Casting {
     pub const ALL: [Self; 6] =
         [Self::No, Self::Equiv, Self::Safe, Self::SameKind, Self::SameValue, Self::Unsafe];
 
-    /// What NumPy calls it.
+    /// The name, as in NumPy.
     ///
     /// ```
     /// assert_eq!(lanecast::promotion::Casting::SameKind.name(), "same_kind");
@@ -68,7 +68,7 @@ impl fmt::Display for Casting {
 impl FromStr for Casting {
     type Err = NameError;
 
-    /// The level of a name, spelt exactly.
+    /// Returns the level with this name, which must match exactly.
     fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|level| level.name() == name);
         found.ok_or_else(|| NameError::new("level of casting", name, &Self::ALL.map(Self::name)))
@@ -76,7 +76,7 @@ impl FromStr for Casting {
 }
 
 impl DType {
-    /// May a cast to `to` be done at this level? As NumPy's `can_cast` for its dtypes.
+    /// Whether the level allows a cast to `to`, as NumPy's `can_cast` says for its dtypes.
     ///
     /// ```
     /// use lanecast::{promotion::Casting, DType};
@@ -116,7 +116,7 @@ impl DType {
         }
     }
 
-    /// Does a cast to `to` keep every value, ±Inf, NaN (as a NaN) and −0?
+    /// Whether a cast to `to` keeps every value, ±Inf, NaN (as a NaN) and −0.
     ///
     /// ```
     /// use lanecast::DType;
@@ -132,8 +132,8 @@ impl DType {
             (Bool, _) => true,
             (Int(a), Bool) => a.min() >= 0 && a.max() <= 1,
             (Int(a), Int(b)) => a.min() >= b.min() && a.max() <= b.max(),
-            // An integer of at most p = mantissa + 1 digits is exact if it is within the range (and so is -2^p). The
-            // smallest integer, 1, is no problem: every float that has a zero has steps of 1 and less.
+            // With a precision of p = mantissa + 1 bits, an integer of at most p bits is exact if it is in range, and so is -2^p.
+            // 1 is never too small: every float that has a zero also has steps of 1 or less.
             (Int(a), Float(b) | Complex(b)) => {
                 let digits = a.bits - a.signed as u32;
                 let largest = if a.signed { -a.min() } else { a.max() };
@@ -142,10 +142,10 @@ impl DType {
                     && digits <= b.mantissa_bits + 1
                     && largest as f64 <= b.max()
             }
-            // No value of `a` has more bits, a larger exponent or a smaller last bit than `b` can have.
+            // No value of `a` has more bits, a larger exponent or a smaller last bit than `b` allows.
             (Float(a), Float(b) | Complex(b)) | (Complex(a), Complex(b)) => {
-                // The limits are compared as codes, which are in the same order. A comparison of floats raises a flag if
-                // one is subnormal, and checked casts, which must raise none, call this.
+                // The limits are compared as codes, which have the same order. Comparing floats sets an exception flag if
+                // one is subnormal, and checked casts, which must not set any, call this.
                 a.mantissa_bits <= b.mantissa_bits
                     && a.max().to_bits() <= b.max().to_bits()
                     && a.min_positive_subnormal().to_bits() >= b.min_positive_subnormal().to_bits()

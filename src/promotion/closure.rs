@@ -1,9 +1,9 @@
-//! From a few edges to the sets of a ruleset, at compile time. That every edge goes up is asserted here.
+//! Makes the sets of a ruleset from a few edges, at compile time, and asserts that every edge goes up in [`ORDER`].
 
 use super::set::{DTypeSet, ORDER, place};
 use crate::formats::dtype::{DTYPES, DType};
 
-/// From a dtype to those just above it.
+/// A dtype, and the dtypes just above it.
 pub(super) type Edge = (DType, &'static [DType]);
 
 /// The transitive closure of `edges`. A dtype that no edge names is not in the ruleset.
@@ -17,7 +17,7 @@ pub(super) const fn close(edges: &[&[Edge]]) -> [DTypeSet; DTYPES] {
             up[from as usize] = up[from as usize].with(from);
             let mut i = 0;
             while i < above.len() {
-                // Then no element of a set is below the one that is first in this order: `Rules::least` relies on it.
+                // So no element of a set is below the one that comes first in `ORDER`, on which `Rules::least` relies.
                 assert!(place(from) < place(above[i]), "every edge goes up");
                 up[from as usize] = up[from as usize].with(above[i]);
                 up[above[i] as usize] = up[above[i] as usize].with(above[i]);
@@ -27,7 +27,7 @@ pub(super) const fn close(edges: &[&[Edge]]) -> [DTypeSet; DTYPES] {
         }
         list += 1;
     }
-    // From the top down, so that the sets of the dtypes above are complete.
+    // From the top down, so that the sets of the dtypes above are already complete.
     let mut i = DTYPES;
     while i > 0 {
         i -= 1;
@@ -43,7 +43,7 @@ pub(super) const fn close(edges: &[&[Edge]]) -> [DTypeSet; DTYPES] {
     up
 }
 
-/// Each dtype of the set may become itself alone.
+/// Sets in which each dtype of `set` may only become itself.
 pub(super) const fn identity(set: DTypeSet) -> [DTypeSet; DTYPES] {
     let mut up = [DTypeSet::EMPTY; DTYPES];
     let mut i = 0;
@@ -56,14 +56,14 @@ pub(super) const fn identity(set: DTypeSet) -> [DTypeSet; DTYPES] {
     up
 }
 
-/// Each dtype may become those that hold all of its values.
+/// Sets in which each dtype may become those that hold all of its values.
 pub(super) const fn lossless() -> [DTypeSet; DTYPES] {
     let mut up = [DTypeSet::EMPTY; DTYPES];
     let mut from = 0;
     while from < DTYPES {
         let mut to = 0;
         while to < DTYPES {
-            // (bool and uint1 hold the same values. So that one is below the other, bool may become uint1 and nothing becomes bool.)
+            // bool and uint1 hold the same values. To put one below the other, bool may become uint1, and nothing becomes bool.
             let (a, b) = (DType::ALL[from], DType::ALL[to]);
             if a.is_lossless_to(b) && !(matches!(b, DType::Bool) && from != to) {
                 assert!(place(a) <= place(b), "every edge goes up");
@@ -76,7 +76,7 @@ pub(super) const fn lossless() -> [DTypeSet; DTYPES] {
     up
 }
 
-/// Takes the complex dtypes out of what some dtypes may become. The sets are no longer transitive then.
+/// Removes the complex dtypes from what the dtypes `of` may become. The sets are then no longer transitive.
 pub(super) const fn cut_complex(mut up: [DTypeSet; DTYPES], of: &[DType]) -> [DTypeSet; DTYPES] {
     let mut i = 0;
     while i < of.len() {

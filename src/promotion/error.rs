@@ -7,7 +7,7 @@ use super::set::DTypeSet;
 use crate::error::Error;
 use crate::formats::dtype::DType;
 
-/// Why operands do not promote, or could not be cast to what they promote to. Nothing was written.
+/// Why operands have no common dtype, or could not be cast to it. Nothing was written.
 ///
 /// ```
 /// use lanecast::{promotion::{PromotionError, Rules}, DType};
@@ -18,25 +18,25 @@ use crate::formats::dtype::DType;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PromotionError {
-    /// No operands have no common dtype.
+    /// There are no operands, so there is no common dtype.
     NoOperands,
-    /// The system does not have this dtype.
+    /// The system of the ruleset does not have this dtype.
     UnknownDType {
         /// The ruleset.
         rules: &'static str,
         /// The dtype that it lacks.
         dtype: DType,
-        /// Those that it has.
+        /// The dtypes that it has.
         known: DTypeSet,
     },
-    /// The ruleset defines no result.
+    /// The ruleset defines no common dtype of the operands.
     Undefined {
         /// The ruleset.
         rules: &'static str,
         /// The operands.
         operands: DTypeSet,
     },
-    /// The ruleset defines no result for an array and a Python number.
+    /// The ruleset defines no common dtype of an array and a Python number.
     UndefinedScalar {
         /// The ruleset.
         rules: &'static str,
@@ -45,7 +45,7 @@ pub enum PromotionError {
         /// The kind of the number.
         scalar: ScalarKind,
     },
-    /// A cast to the common dtype cannot be done.
+    /// A cast to the common dtype failed.
     Cast(Error),
 }
 

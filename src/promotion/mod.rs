@@ -1,5 +1,5 @@
-//! The small table that decides which kernel runs: what operands of different dtypes become, how much a cast may
-//! lose, and what each system calls the dtypes.
+//! Promotion: the common dtype of operands of different dtypes, how much a cast may lose, and what other systems
+//! call the dtypes.
 //!
 //! ```
 //! use lanecast::{DType, promotion::Rules};

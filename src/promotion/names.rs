@@ -1,5 +1,5 @@
-//! What each system calls the dtypes. A name is only ever read in the dialect of one system: `float` is 32
-//! bits wide in PyTorch and 64 in NumPy, `byte` is signed in NumPy, and `i8` is eight bytes there and eight
+//! What each system calls the dtypes. A name is always read in the dialect of one system: `float` has 32
+//! bits in PyTorch and 64 in NumPy, `byte` is signed in NumPy, and `i8` has eight bytes there and eight
 //! bits elsewhere.
 
 use alloc::borrow::Cow;
@@ -14,7 +14,7 @@ use crate::formats::dtype::{DType, Kind};
 use crate::formats::name::NameError;
 use DType::*;
 
-/// A system whose names of dtypes [`DType::parse`] reads and [`DType::name_in`] writes.
+/// A system whose names of dtypes [`DType::parse`] reads and [`DType::name_in`] returns.
 ///
 /// ```
 /// use lanecast::{promotion::Dialect, DType};
@@ -26,22 +26,22 @@ use DType::*;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Dialect {
-    /// The names of [`DType::name`], which are those of ml_dtypes and NumPy, and no others.
+    /// Only the names of [`DType::name`], which are those of ml_dtypes and NumPy.
     Canonical,
-    /// NumPy 2 with ml_dtypes: names, C names, characters, and type strings without byte order (with one:
-    /// [`OrderedDType`](crate::numpy::OrderedDType)). `long` is the C type of 64-bit Unix; on Windows it has 32
-    /// bits.
+    /// NumPy 2 with ml_dtypes: names, C names, characters, and type strings without a byte order
+    /// ([`OrderedDType`](crate::numpy::OrderedDType) reads those with one). `long` is the C type of 64-bit Unix; on
+    /// Windows it has 32 bits.
     NumPy,
-    /// PyTorch, with or without `torch.` in front. `float4_e2m1fn_x2`, two elements in one, is no name of
-    /// one.
+    /// PyTorch, with or without `torch.` in front. `float4_e2m1fn_x2`, which is two elements in one, is not
+    /// included.
     Torch,
     /// MindSpore, with or without `mindspore.` in front: the aliases of all its versions.
     MindSpore,
-    /// MegEngine. Its `intb2` and `intb4` hold odd numbers, and are not our integers.
+    /// MegEngine. Its `intb2` and `intb4` are not included, because they hold odd numbers.
     MegEngine,
     /// The Python Array API standard.
     ArrayApi,
-    /// ONNX: the names of `TensorProto.DataType`, and those of types, such as `tensor(float16)`.
+    /// ONNX: the names of `TensorProto.DataType`, and type strings such as `tensor(float16)`.
     Onnx,
     /// JAX.
     Jax,
@@ -99,7 +99,7 @@ impl Dialect {
         NameError::in_dialect(self.name(), name, known)
     }
 
-    /// What a name may begin with: the module that the system's dtypes are in.
+    /// An optional prefix of names: the module that has the system's dtypes.
     const fn prefix(self) -> &'static str {
         match self {
             Self::Torch => "torch.",
@@ -134,7 +134,7 @@ impl Dialect {
     }
 }
 
-/// The first character of a dtype is the one that NumPy says is its own.
+/// The first single character of each dtype is its `char` in NumPy.
 #[rustfmt::skip]
 const NUMPY: &[(&str, DType)] = &[
     ("?", Bool), ("b", I8), ("B", U8), ("h", I16), ("H", U16), ("i", I32), ("I", U32), ("l", I64), ("L", U64),
@@ -155,7 +155,7 @@ const TORCH: &[(&str, DType)] = &[
     ("cfloat", C64),
     ("cdouble", C128),
 ];
-/// First those of the newer documentation, then those of the older one.
+/// The names of the newer documentation, then those of the older one.
 #[rustfmt::skip]
 const MINDSPORE: &[(&str, DType)] = &[
     ("short", I16), ("int", I32), ("long", I64), ("half", F16), ("float", F32), ("double", F64),
@@ -172,9 +172,8 @@ const SAFETENSORS: &[(&str, DType)] = &[
     ("F8_E4M3FNUZ", F8E4M3FNUZ), ("F8_E5M2", F8E5M2), ("F8_E5M2FNUZ", F8E5M2FNUZ), ("F8_E8M0", F8E8M0),
     ("F16", F16), ("BF16", BF16), ("F32", F32), ("F64", F64), ("C64", C64),
 ];
-/// The numbers of `TensorProto.DataType`. 8 is a string.
 impl DType {
-    /// The dtype that a system calls by this name, spelt exactly.
+    /// Returns the dtype that a system calls by this name, which must match exactly.
     ///
     /// ```
     /// use lanecast::{promotion::Dialect, DType};
@@ -188,14 +187,14 @@ impl DType {
     ///
     /// # Errors
     ///
-    /// The system has no dtype of this name, or it is not one of ours.
+    /// The system has no dtype of this name, or it is not one of [`DType::ALL`].
     pub fn parse(dialect: Dialect, name: &str) -> Result<Self, NameError> {
         let bare = name.strip_prefix(dialect.prefix()).unwrap_or(name);
         let found = Self::ALL.into_iter().find(|dtype| dtype.names_in(dialect).any(|known| known == bare));
         found.ok_or_else(|| dialect.has_no(name))
     }
 
-    /// What a system calls this dtype; of several names the usual one. None if it has no such dtype.
+    /// The usual name of this dtype in a system. None if the system does not have the dtype.
     ///
     /// ```
     /// use lanecast::{promotion::Dialect, DType};
@@ -217,7 +216,7 @@ impl DType {
         let canonical = dialect.canonical().contains(self).then_some(self.name());
         let aliases =
             dialect.aliases().iter().filter(move |(_, dtype)| *dtype == self).map(|(name, _)| *name);
-        // Names that are made of parts.
+        // Names that are composed.
         let mut made = Vec::new();
         match dialect {
             Dialect::NumPy => made.extend(self.numpy_code()),
@@ -234,13 +233,13 @@ impl DType {
         canonical.into_iter().chain(aliases).map(Cow::Borrowed).chain(made.into_iter().map(Cow::Owned))
     }
 
-    /// NumPy's kind and number of bytes, such as `f4`. None for the dtypes of ml_dtypes.
+    /// NumPy's character of the kind and number of bytes, such as `f4`. None for the dtypes of ml_dtypes.
     pub(crate) fn numpy_code(self) -> Option<String> {
         let core = Rules::NUMPY.dtypes().contains(self);
         core.then(|| format!("{}{}", self.kind_char(), self.itemsize()))
     }
 
-    /// The number in ONNX's `TensorProto.DataType`. None if it has no such dtype.
+    /// The number in ONNX's `TensorProto.DataType`. None if ONNX does not have the dtype.
     ///
     /// ```
     /// assert_eq!(lanecast::DType::F32.to_onnx(), Some(1));
@@ -249,7 +248,7 @@ impl DType {
         ONNX.iter().find(|(_, _, dtype)| *dtype == self).map(|(code, _, _)| *code)
     }
 
-    /// The dtype of a number in ONNX's `TensorProto.DataType`, if it is one of ours.
+    /// Returns the dtype with a number in ONNX's `TensorProto.DataType`. None for types that are not a [`DType`].
     ///
     /// ```
     /// use lanecast::DType;
@@ -260,7 +259,7 @@ impl DType {
         ONNX.iter().find(|(known, _, _)| *known == code).map(|(_, _, dtype)| *dtype)
     }
 
-    /// The DLPack type: code, bits, lanes. None if it has no such dtype.
+    /// The DLPack type: code, bits, lanes. None if DLPack does not have the dtype.
     ///
     /// ```
     /// use lanecast::DType;
@@ -291,9 +290,9 @@ impl DType {
         Some((code, self.bits() as u8, 1))
     }
 
-    /// The dtype of a DLPack type of one lane, if it is one of ours.
+    /// Returns the dtype of a DLPack type of one lane. None for types that are not a [`DType`].
     ///
-    /// Several lanes are several elements: the caller has to multiply its shape first.
+    /// Several lanes are several elements: the caller has to include them in the shape.
     ///
     /// ```
     /// use lanecast::DType;

@@ -1,4 +1,4 @@
-//! From dtypes to kernels: the common dtype, and a ready cast for each operand.
+//! The common dtype of operands with a caster for each of them.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use crate::formats::dtype::DType;
 use crate::formats::options::CastOptions;
 use crate::formats::route::route;
 
-/// What a set of operands becomes, and how: see [`Rules::plan`].
+/// The common dtype of some operands, and what has to be done to each; made by [`Rules::plan`].
 ///
 /// ```
 /// use lanecast::{promotion::{Operand, Rules}, DType};
@@ -42,14 +42,14 @@ pub struct Promotion {
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a plan has a few operands and is made for one operation")]
 pub enum Operand {
-    /// Nothing: it has the common dtype and lies in memory as it should. Use it in place.
+    /// Nothing: it has the common dtype and the layout of the result, and can be used in place.
     AsIs,
-    /// This cast.
+    /// It has to be cast by this caster.
     Cast(Caster),
 }
 
 impl Operand {
-    /// The cast, if there is one to do.
+    /// The caster, if the operand has to be cast.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType};
@@ -90,7 +90,7 @@ impl Promotion {
 }
 
 impl Rules {
-    /// The common dtype of some operands, and a ready cast for each that needs one.
+    /// Returns the common dtype of some operands, and a caster for each that needs one.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};
@@ -108,8 +108,8 @@ impl Rules {
         self.plan_with(operands, &CastOptions::new())
     }
 
-    /// As [`Rules::plan`], under other options than the defaults: all operands lie in memory as these say of
-    /// the source, and all results as they say of the destination.
+    /// As [`Rules::plan`], with options: all operands have the layout that these give for the source, and all
+    /// results that for the destination.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, ByteOrder, CastOptions, DType};
@@ -133,8 +133,8 @@ impl Rules {
         Ok(Promotion { dtype, operands: operands.iter().map(decide).collect::<Result<_, Error>>()? })
     }
 
-    /// Casts `n` elements of each of two operands to their common dtype, and returns that. An operand that
-    /// has it already is copied; to use it in place, ask [`Rules::plan`].
+    /// Casts `n` elements of each of two operands to their common dtype, which is returned. An operand that
+    /// has it already is copied; [`Rules::plan`] lets the caller use it in place.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType};
@@ -163,7 +163,7 @@ impl Rules {
         let dtype = self.promote(a.0, b.0)?;
         let options = CastOptions::new();
         let casters = [Caster::new(a.0, dtype, &options)?, Caster::new(b.0, dtype, &options)?];
-        // Both, before either is written.
+        // Checks all buffers before anything is written.
         casters[0].check(a.1.len(), out_a.len(), n)?;
         casters[1].check(b.1.len(), out_b.len(), n)?;
         casters[0].cast(a.1, out_a, n)?;

@@ -1,10 +1,9 @@
-//! The small table that decides which kernel runs: what operands of different dtypes become.
+//! The rulesets of promotion: what operands of different dtypes become.
 //!
-//! A ruleset is one thing: for every dtype, the set of dtypes that it may become. What operands have in
-//! common is the intersection of their sets, for two as for any number, and the result is its least element.
-//! So the order of the operands cannot matter, and nothing is folded. The sets are closed at compile time
-//! from the few edges that a system's own documentation draws; only what to say when there is no least
-//! element differs ([`Tie`]).
+//! A ruleset gives for every dtype the set of dtypes that it may become. Any number of operands promotes to the
+//! least element of the intersection of their sets, so their order cannot matter, and there is no pairwise
+//! folding. The sets are the transitive closure, made at compile time, of the few edges in a system's own
+//! documentation. If there is no least element, the result is that of the ruleset's [`Tie`].
 
 use super::closure::{Edge, close, cut_complex, identity, lossless};
 use super::error::PromotionError;
@@ -32,34 +31,34 @@ pub struct Rules {
     /// Empty for a dtype that the system does not have.
     up: [DTypeSet; DTYPES],
     tie: Tie,
-    /// It asks for no more than the kind before it casts.
+    /// Its `can_cast` only compares the kinds.
     casts_by_kind: bool,
-    /// The largest kind of Python number that it takes.
+    /// The highest kind of Python number that it takes; None if it takes none.
     scalars: Option<ScalarKind>,
-    /// A Python bool combines with every dtype, not with bool alone.
+    /// Whether bool and other kinds combine where one of the operands is a Python number.
     bool_mixes: bool,
-    /// A Python number combines only where an array of its default dtype does.
+    /// Whether a Python number only combines where an array of its default dtype does.
     numbers_as_arrays: bool,
     defaults: Defaults,
 }
 
-/// What to answer when the common dtypes have no least one.
+/// The result if the common dtypes have no least element.
 #[derive(Clone, Copy, Debug)]
 enum Tie {
-    /// Nothing.
+    /// None: it is an error.
     Undefined,
-    /// Of those with nothing below them the first in the order, so an integer before a float.
+    /// Of the minimal ones, that which comes first in `ORDER`, so an integer before a float.
     Lowest,
-    /// The default float.
+    /// This dtype: the default float.
     To(DType),
 }
 
 const FLOATS: &[Edge] = &[(F32, &[F64, C64]), (F64, &[C128]), (C64, &[C128])];
 const HALVES: &[Edge] = &[(F16, &[F32]), (BF16, &[F32])];
-/// Unsigned and signed meet in the next wider signed dtype.
+/// Unsigned and signed integers meet in the next wider signed dtype.
 const INTS: &[Edge] =
     &[(U8, &[U16, I16]), (I8, &[I16]), (U16, &[U32, I32]), (I16, &[I32]), (U32, &[U64, I64]), (I32, &[I64])];
-/// Of the unsigned dtypes uint8 alone is below a signed one.
+/// The signed integers with uint8, the only unsigned dtype below a signed one.
 const SIGNED_INTS: &[Edge] =
     &[(Bool, &[U8, I8]), (U8, &[I16]), (I8, &[I16]), (I16, &[I32]), (I32, &[I64]), (I64, &[F16, BF16])];
 const NARROW_INTS: &[DType] = &[U1, I1, U2, I2, U4, I4];
@@ -85,11 +84,11 @@ const JAX_EDGES: &[&[Edge]] = &[
 ];
 
 impl Rules {
-    /// NumPy 2: the smallest dtype to which every operand casts safely, an integer if there is one. Safe is
-    /// what keeps every value, or makes a 64-bit integer a float64.
+    /// NumPy 2: the smallest dtype to which every operand casts safely, an integer if there is one. A cast is safe
+    /// if it keeps every value, or is that of a 64-bit integer to float64.
     ///
-    /// Deviations: the `longdouble` of the platform is not here. The dtypes of ml_dtypes are not either: what
-    /// NumPy answers for them is no lattice, and its "safe" loses values.
+    /// Deviations: the platform's `longdouble` is missing. So are the dtypes of ml_dtypes, for which
+    /// NumPy's results are no lattice, and its "safe" loses values.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};
@@ -118,10 +117,10 @@ impl Rules {
     .defaults([Some(I64), Some(F64), Some(C128), Some(I64)]);
 
     /// JAX with 64-bit dtypes enabled: complex before float before integer before bool, and the wider of one
-    /// kind; narrow floats take integers and no other float, narrow integers take bool alone. uint64 with a
+    /// kind. Narrow floats combine with integers but no other float, narrow integers only with bool. uint64 with a
     /// signed integer gives the default float.
     ///
-    /// Deviations: the weak type of a result is not here.
+    /// Deviations: results have no weak types.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};
@@ -136,10 +135,10 @@ impl Rules {
         Some(I64),
     ]);
 
-    /// JAX as it starts, without 64-bit dtypes: as [`Rules::JAX`], but uint32 with a narrower or equal signed
-    /// integer gives int32. The defaults have 32 bits a part.
+    /// JAX by default, without 64-bit dtypes: as [`Rules::JAX`], but uint32 with a signed integer of 32 bits or fewer
+    /// gives int32. The default dtypes have parts of 32 bits.
     ///
-    /// Deviations: this is `promote_types`; `result_type` then narrows what has 64 bits.
+    /// Deviations: this is `promote_types`; `result_type` then narrows results of 64 bits.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};
@@ -152,8 +151,8 @@ impl Rules {
         Self::new("jax_x32", Tie::To(F64), up).defaults([Some(I32), Some(F32), Some(C64), Some(I32)])
     };
 
-    /// JAX with `jax_numpy_dtype_promotion='strict'`: equal dtypes alone combine. A Python number takes the
-    /// dtype of an array of its kind or a higher one, and a Python bool goes with bool alone.
+    /// JAX with `jax_numpy_dtype_promotion='strict'`: only equal dtypes combine. A Python number takes the
+    /// dtype of an array of its kind or a higher one, and a Python bool only combines with bool.
     ///
     /// Deviations: as [`Rules::JAX`].
     ///
@@ -168,12 +167,12 @@ impl Rules {
         .bool_alone();
 
     /// PyTorch: complex before float before integer before bool, and the wider of one kind. uint16, uint32
-    /// and uint64 combine with themselves and with real floats, float8 and the narrow integers with
+    /// and uint64 combine with themselves and with real floats; float8 and the narrow integers only with
     /// themselves.
     ///
-    /// Deviations: tensors without dimensions, which count as numbers there, are not known here. Of the integers of 2 and 4 bits
-    /// with floats and with Python's floats and complex numbers, for which `torch.promote_types` has answers and torch no operations, nothing is
-    /// defined, and those of 1 bit are not known.
+    /// Deviations: there are no tensors without dimensions, which count as numbers in PyTorch. Integers of 2 and 4 bits are undefined with floats and
+    /// with Python's floats and complex numbers, for which `torch.promote_types` has results but torch has no operations. Integers of 1 bit are
+    /// missing.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};
@@ -220,9 +219,9 @@ impl Rules {
             .bool_alone();
 
     /// MindSpore: complex before float before integer before bool, and the wider of one kind. uint16, uint32
-    /// and uint64 combine with themselves and bool alone.
+    /// and uint64 only combine with themselves and bool.
     ///
-    /// Deviations: an operator that writes a Parameter keeps the dtype of that, `bool + bool` has no kernel
+    /// Deviations: in MindSpore an operator that writes a Parameter keeps its dtype, `bool + bool` has no kernel
     /// in graph mode, and `mindspore.numpy.promote_types` has another, older table.
     ///
     /// ```
@@ -248,11 +247,11 @@ impl Rules {
         .up_to(Some(ScalarKind::Float))
     };
 
-    /// MegEngine as documented: float before integer before bool, and inside of a kind as NumPy does. There
-    /// are no 64-bit dtypes, so the order ends in int16, int32, float16, float32.
+    /// MegEngine as documented: float before integer before bool, and within a kind as in NumPy. There
+    /// are no 64-bit dtypes, so the order ends with int16, int32, float16, float32.
     ///
-    /// Deviations: from 1.10 on its runtime promotes tensors otherwise. There, different kinds and float16
-    /// with anything else give float32, and integers of different signs are an error.
+    /// Deviations: from 1.10 on, its runtime promotes tensors differently: different kinds, and float16
+    /// with any other dtype, give float32, and integers of different signs are an error.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};
@@ -275,11 +274,11 @@ impl Rules {
     .defaults([Some(I32), Some(F32), None, Some(I32)])
     .up_to(Some(ScalarKind::Float));
 
-    /// ONNX: an operator binds its operands to one type, so equal dtypes alone combine. There are no Python
-    /// numbers; the defaults are those of the operators `Constant` and `Shape`.
+    /// ONNX: an operator binds its operands to one type, so only equal dtypes combine. There are no Python
+    /// numbers; the default dtypes are those of the operators `Constant` and `Shape`.
     ///
-    /// Deviations: operators with two type variables (`Pow`, `CastLike`, `QuantizeLinear` and others) say
-    /// themselves what they give.
+    /// Deviations: operators with two type variables (`Pow`, `CastLike`, `QuantizeLinear` and others) define
+    /// their own results.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};
@@ -290,10 +289,10 @@ impl Rules {
         .defaults([Some(I64), Some(F32), None, Some(I64)])
         .up_to(None);
 
-    /// The first dtype that loses nothing of any operand: no value, no infinity, no NaN, no −0. It comes from
-    /// the constants of the formats, and is what to use when no other system must be followed.
+    /// The first dtype that loses nothing of any operand: no value, no infinity, no NaN, no −0. It follows from
+    /// the constants of the formats, and is the one to use when no other system has to be matched.
     ///
-    /// No system does this. There are no Python numbers and no defaults.
+    /// No other system does this. There are no Python numbers and no default dtypes.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};
@@ -348,7 +347,7 @@ impl Rules {
         Self { scalars, ..self }
     }
 
-    /// The name, lower case.
+    /// The name of the ruleset, in lower case.
     ///
     /// ```
     /// assert_eq!(lanecast::promotion::Rules::JAX_X32.name(), "jax_x32");
@@ -357,7 +356,7 @@ impl Rules {
         self.name
     }
 
-    /// The ruleset of a name, spelt exactly.
+    /// Returns the ruleset with this name, which must match exactly.
     ///
     /// ```
     /// use lanecast::promotion::Rules;
@@ -369,7 +368,7 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// There is none of this name.
+    /// No ruleset has this name.
     pub fn from_name(name: &str) -> Result<&'static Self, NameError> {
         let found = Self::ALL.into_iter().find(|rules| rules.name == name);
         found.ok_or_else(|| NameError::new("ruleset", name, &Self::ALL.map(Self::name)))
@@ -391,7 +390,7 @@ impl Rules {
         set
     }
 
-    /// What a dtype may become, itself included. Empty if the system does not have it.
+    /// The dtypes that a dtype may become, including itself. Empty if the system does not have it.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType};
@@ -401,7 +400,7 @@ impl Rules {
         self.up[dtype as usize]
     }
 
-    /// The dtype that two operands become.
+    /// Returns the common dtype of two operands.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType};
@@ -410,12 +409,12 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// The ruleset does not have a dtype, or defines no result. The error names both.
+    /// The ruleset does not have one of the dtypes, or defines no result. The error names the ruleset and the dtypes.
     pub const fn promote(&self, a: DType, b: DType) -> Result<DType, PromotionError> {
         self.least(DTypeSet::EMPTY.with(a).with(b))
     }
 
-    /// The dtype that any number of operands become together. Neither their order nor repetitions matter.
+    /// Returns the common dtype of any number of operands. Neither their order nor repetitions matter.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};
@@ -425,12 +424,12 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// There is no operand, the ruleset does not have one of them, or it defines no result.
+    /// There are no operands, the ruleset does not have the dtype of one, or it defines no result.
     pub fn promote_all(&self, operands: impl IntoIterator<Item = DType>) -> Result<DType, PromotionError> {
         self.least(operands.into_iter().collect())
     }
 
-    /// The one function of all rulesets: the least dtype that every operand may become.
+    /// The least dtype that every operand may become, for all rulesets alike.
     const fn least(&self, operands: DTypeSet) -> Result<DType, PromotionError> {
         let rules = self.name;
         let mut common = DTypeSet::ALL;
@@ -448,7 +447,7 @@ impl Rules {
         if operands.is_empty() {
             return Err(PromotionError::NoOperands);
         }
-        // No element of the set is below its first one: see `close`.
+        // No element of the set is below the one that comes first: see `close`.
         let Some(first) = common.lowest() else { return Err(PromotionError::Undefined { rules, operands }) };
         match self.tie {
             _ if common.difference(self.up[first as usize]).is_empty() => Ok(first),
@@ -458,10 +457,10 @@ impl Rules {
         }
     }
 
-    /// The system's own `can_cast`: whether promotion may lead from one dtype to the other. PyTorch's asks
-    /// only that the kind does not fall, in the order bool, integer, float, complex.
+    /// The system's own `can_cast`: whether promotion may lead from one dtype to the other. PyTorch's only
+    /// requires that the kind does not become a lower one, in the order bool, integer, float, complex.
     ///
-    /// NumPy's with a level is [`DType::can_cast`].
+    /// NumPy's `can_cast` with a level is [`DType::can_cast`].
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};
@@ -477,8 +476,8 @@ impl Rules {
         }
     }
 
-    /// The dtype that an array and a Python number become: that of the array, unless the number is of a
-    /// higher kind. Then it is the complex dtype of a float, or the default of the number's kind.
+    /// Returns the common dtype of an array and a Python number: that of the array, unless the number has a
+    /// higher kind. Then it is the complex dtype for a float array, else the default dtype of the number's kind.
     ///
     /// ```
     /// use lanecast::{promotion::{Rules, ScalarKind}, DType::*};
@@ -518,8 +517,8 @@ impl Rules {
         }
     }
 
-    /// May a dtype become another, directly or by way of a third? That is the same, but where `cut_complex` has made the sets not
-    /// transitive.
+    /// Whether a dtype may become another, directly or by way of a third. The two only differ where `cut_complex` has made the sets
+    /// intransitive.
     const fn leads_to(&self, from: DType, to: DType) -> bool {
         let mut i = 0;
         while i < DTYPES {
@@ -531,7 +530,7 @@ impl Rules {
         false
     }
 
-    /// The dtype of an array that is made of Python numbers of a kind. None where the system says nothing.
+    /// The default dtype of an array that is made of Python numbers of a kind. None if the system does not define it.
     ///
     /// ```
     /// use lanecast::{promotion::{Rules, ScalarKind}, DType};
@@ -547,7 +546,7 @@ impl Rules {
         }
     }
 
-    /// The dtype of the indices that the system returns. None where it says nothing.
+    /// The dtype of the indices that the system returns. None if the system does not define it.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType};

@@ -1,9 +1,9 @@
-//! Python numbers next to arrays, and the dtypes of what is made of them alone.
+//! Python numbers as operands next to arrays, and the default dtypes of arrays made of them.
 
 use super::set::DTypeSet;
 use crate::formats::dtype::{DTYPES, DType, Kind};
 
-/// Those whose kind is that.
+/// The complex dtypes.
 pub(super) const COMPLEX: DTypeSet = {
     let (mut set, mut i) = (DTypeSet::EMPTY, 0);
     while i < DTYPES {
@@ -15,7 +15,7 @@ pub(super) const COMPLEX: DTypeSet = {
     set
 };
 
-/// A Python number next to an array. Its value never matters, its kind does.
+/// The kind of a Python number that is an operand next to an array. Its value never matters.
 ///
 /// ```
 /// use lanecast::{promotion::{Rules, ScalarKind}, DType};
@@ -42,7 +42,7 @@ impl ScalarKind {
     /// ```
     pub const ALL: [Self; 4] = [Self::Bool, Self::Int, Self::Float, Self::Complex];
 
-    /// What Python calls it.
+    /// The name of the Python type.
     ///
     /// ```
     /// assert_eq!(lanecast::promotion::ScalarKind::Complex.name(), "complex");
@@ -72,7 +72,7 @@ impl ScalarKind {
     }
 }
 
-/// The dtypes of what is made without naming one.
+/// The default dtypes: those of arrays that are made without naming a dtype.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Defaults {
     pub(super) int: Option<DType>,

@@ -1,10 +1,10 @@
-//! A set of dtypes, in one word.
+//! A set of dtypes, as the bits of one word.
 
 use core::fmt;
 
 use crate::formats::dtype::{DTYPES, DType, Kind};
 
-/// A set of dtypes. It prints and iterates in the order of the codes.
+/// A set of dtypes. It is printed and iterated in the order of their codes.
 ///
 /// ```
 /// use lanecast::{promotion::DTypeSet, DType};
@@ -29,7 +29,7 @@ pub(super) const ORDER: [DType; DTYPES] = {
     order
 };
 
-/// The key of this order: kind and width.
+/// The sort key of [`ORDER`]: kind, then width.
 const fn rank(dtype: DType) -> u32 {
     let kind = match dtype.kind() {
         Kind::Bool => 0,
@@ -52,21 +52,21 @@ pub(super) const fn place(dtype: DType) -> usize {
 const _: () = assert!(DTYPES <= u64::BITS as usize, "a dtype has no bit");
 
 impl DTypeSet {
-    /// No dtype.
+    /// The empty set.
     ///
     /// ```
     /// assert!(lanecast::promotion::DTypeSet::EMPTY.is_empty());
     /// ```
     pub const EMPTY: Self = Self(0);
 
-    /// Every dtype.
+    /// The set of all dtypes.
     ///
     /// ```
     /// assert_eq!(lanecast::promotion::DTypeSet::ALL.len(), lanecast::DType::ALL.len());
     /// ```
     pub const ALL: Self = Self(u64::MAX >> (u64::BITS as usize - DTYPES));
 
-    /// With a dtype more.
+    /// Adds a dtype.
     ///
     /// ```
     /// use lanecast::{promotion::DTypeSet, DType};
@@ -77,7 +77,7 @@ impl DTypeSet {
         Self(self.0 | 1 << dtype.code())
     }
 
-    /// Is it in the set?
+    /// Whether the dtype is in the set.
     ///
     /// ```
     /// use lanecast::{promotion::DTypeSet, DType};
@@ -87,7 +87,7 @@ impl DTypeSet {
         self.0 >> dtype.code() & 1 == 1
     }
 
-    /// What is in either set.
+    /// The dtypes that are in either set.
     ///
     /// ```
     /// use lanecast::{promotion::DTypeSet, DType};
@@ -99,7 +99,7 @@ impl DTypeSet {
         Self(self.0 | other.0)
     }
 
-    /// What is in both sets.
+    /// The dtypes that are in both sets.
     ///
     /// ```
     /// use lanecast::promotion::{DTypeSet, Rules};
@@ -111,7 +111,7 @@ impl DTypeSet {
         Self(self.0 & other.0)
     }
 
-    /// What is in this set and not in the other.
+    /// The dtypes that are in this set and not in the other.
     ///
     /// ```
     /// use lanecast::promotion::{DTypeSet, Rules};
@@ -122,7 +122,7 @@ impl DTypeSet {
         Self(self.0 & !other.0)
     }
 
-    /// The dtype with the lowest code.
+    /// The dtype with the lowest code; None if the set is empty.
     ///
     /// ```
     /// use lanecast::{promotion::DTypeSet, DType};
@@ -130,11 +130,11 @@ impl DTypeSet {
     /// assert_eq!(DTypeSet::EMPTY.first(), None);
     /// ```
     pub const fn first(self) -> Option<DType> {
-        // Of the empty set this is code 64, which no dtype has.
+        // For the empty set this is 64, which is no dtype's code.
         DType::from_code(self.0.trailing_zeros() as u8)
     }
 
-    /// The first in [`ORDER`].
+    /// The dtype that comes first in [`ORDER`].
     pub(super) const fn lowest(self) -> Option<DType> {
         let mut i = 0;
         while i < DTYPES {
@@ -146,7 +146,7 @@ impl DTypeSet {
         None
     }
 
-    /// How many.
+    /// The number of dtypes.
     ///
     /// ```
     /// assert_eq!(lanecast::promotion::Rules::ARRAY_API.dtypes().len(), 13);
@@ -155,7 +155,7 @@ impl DTypeSet {
         self.0.count_ones() as usize
     }
 
-    /// None at all?
+    /// Whether the set has no dtypes.
     ///
     /// ```
     /// assert!(!lanecast::promotion::DTypeSet::ALL.is_empty());
@@ -164,7 +164,7 @@ impl DTypeSet {
         self.0 == 0
     }
 
-    /// Every dtype of the set, in the order of the codes.
+    /// Iterates over the dtypes of the set, in the order of their codes.
     ///
     /// ```
     /// use lanecast::{promotion::DTypeSet, DType};
