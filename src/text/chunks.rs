@@ -1,4 +1,4 @@
-//! Divides batches of texts into chunks, and those among the threads where that pays.
+//! Divides batches of texts into chunks, and divides these among the threads if that is faster.
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -12,8 +12,8 @@ use crate::formats::dtype::{DType, Kind};
 use crate::formats::element::Element;
 use crate::threads::{self, Lock};
 
-/// Elements per chunk: a multiple of 8, so that chunks of packed elements are whole bytes. A chunk takes a thread some 100 µs; to
-/// hand one to the pool takes up to 17 µs.
+/// Elements per chunk: a multiple of 8, so that chunks of packed elements are whole bytes. A chunk takes a thread some 100 µs;
+/// handing one to the pool takes up to 17 µs.
 pub(super) const CHUNK: usize = 4096;
 
 pub(super) fn refuse_complex(dtype: DType) -> Result<(), Error> {
@@ -23,7 +23,7 @@ pub(super) fn refuse_complex(dtype: DType) -> Result<(), Error> {
     }
 }
 
-/// Parses the texts from `first` on by `parse`, and stores the codes as elements, or as integers of their size.
+/// Parses the texts from `first` on with `parse`, and stores the codes as elements of `to`, or as integers of their size.
 pub(super) fn parse_chunk<D: Element>(
     src: &impl Source,
     first: usize,
@@ -31,7 +31,7 @@ pub(super) fn parse_chunk<D: Element>(
     to: DType,
     parse: impl Fn(&str) -> Result<u64, Reason>,
 ) -> Result<(), Error> {
-    /// Not inlined: it would take registers from the loop.
+    /// Not inlined, because it would take registers from the loop.
     #[cold]
     fn wrong(index: usize, text: &str, dtype: DType, reason: Reason) -> Error {
         Error::Element { index, text: text.to_owned(), dtype, reason }
@@ -70,16 +70,16 @@ impl<O: Offset> Texts<O> {
             return Err(Error::Allocation { bytes: self.bytes.len() });
         }
         write(&mut self.bytes);
-        // May wrap around: `join` checks the last offset, which is the largest.
+        // This may wrap around: `join` checks the last offset, which is the largest.
         self.ends.push(O::of(self.bytes.len()));
         Ok(())
     }
 }
 
-/// A part of the work, which may fail. A trait object, so that the functions below are not compiled once for each dtype.
+/// The work of one chunk, which may fail. It is a trait object, so that the functions below are not compiled once for each dtype.
 type Part<'a, At, T> = &'a (dyn Fn(At, &mut T) -> Result<(), Error> + Sync);
 
-/// Calls `write` for each chunk of `0..n`, to append its texts, and joins the texts of all chunks.
+/// Calls `write` for each chunk of `0..n` to append its texts, and joins the texts of all chunks.
 pub(super) fn join<O: Offset>(
     n: usize,
     write: Part<'_, Range<usize>, Texts<O>>,
@@ -108,8 +108,8 @@ pub(super) fn join<O: Offset>(
     Ok((texts.ends, texts.bytes))
 }
 
-/// Calls `work` with each chunk of `dst` and the index of its first element, on several threads if there are many chunks. Of
-/// several errors, that of the first chunk is returned.
+/// Calls `work` with each chunk of `data`, of `size` items, and the index of its first item, on several threads if there are many
+/// chunks. Of several errors, that of the first chunk is returned.
 pub(super) fn each_chunk<T: Send>(
     data: &mut [T],
     size: usize,
@@ -124,7 +124,7 @@ pub(super) fn each_chunk<T: Send>(
     on_all_threads(chunks.len(), &|i| work(i * size, &mut chunks[i].lock()))
 }
 
-/// Calls `work` with each chunk of `0..n`, and returns the results in order; or the error of the first chunk that has one.
+/// Calls `work` with each chunk of `0..n`, and returns the results in order, or the error of the first chunk that has one.
 pub(super) fn each_range<T: Send>(
     n: usize,
     work: impl Fn(Range<usize>) -> Result<T, Error> + Sync,
@@ -163,7 +163,7 @@ fn on_all_threads(chunks: usize, work: &(dyn Fn(usize) -> Result<(), Error> + Sy
 
     let (first, wrong) = (AtomicUsize::new(usize::MAX), Lock::new(Wrong::None));
     threads::each(chunks, &|i| {
-        // Chunks after one with an error need not be done.
+        // Chunks after one with an error are skipped.
         if i > first.load(Ordering::Relaxed) {
             return;
         }
@@ -179,7 +179,7 @@ fn on_all_threads(chunks: usize, work: &(dyn Fn(usize) -> Result<(), Error> + Sy
     wrong.map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// Whether a second thread pays for so many chunks, and exists.
+/// Whether there are enough chunks for a second thread, and there is one.
 fn pays(chunks: usize) -> bool {
     chunks >= 4 && threads::count() > 1
 }

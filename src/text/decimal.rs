@@ -1,15 +1,15 @@
-//! Decimal numbers as they are written, compared exactly with binary ones.
+//! Exact comparisons of decimal numbers, as they are written, with binary ones.
 //!
-//! The standard library parses them. What it does not offer is here: on which side of a binary number a decimal lies.
+//! The standard library parses decimals, but does not say on which side of a binary number one lies.
 
 use core::cmp::Ordering;
 use core::fmt::{self, Write};
 
-/// Of the digits beyond this many it only matters whether one is not 0: no midpoint of two neighbouring numbers of any dtype has
+/// Of the digits beyond this many it only matters whether any is not 0: no midpoint of two neighbouring numbers of any dtype has
 /// more than 767 significant digits.
 const MOST_DIGITS: usize = 800;
 
-/// `whole . fraction * 10^exponent`, without its sign. `fraction` does not end in a zero.
+/// `whole.fraction * 10^exponent`, without a sign. `fraction` does not end with a zero.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decimal<'a> {
     whole: &'a [u8],
@@ -18,7 +18,7 @@ pub(super) struct Decimal<'a> {
 }
 
 impl<'a> Decimal<'a> {
-    /// Takes apart what `f64::from_str` accepts as a number, and is neither Inf nor NaN.
+    /// Splits a text that `f64::from_str` accepts, and that is neither Inf nor NaN.
     pub(super) fn of(text: &'a str) -> Self {
         let text = text.as_bytes();
         let text = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
@@ -38,7 +38,7 @@ impl<'a> Decimal<'a> {
         Self { whole, fraction, exponent }
     }
 
-    /// The significant digits, from the first that is not zero.
+    /// The significant digits, from the first that is not zero on.
     fn digits(self) -> impl Iterator<Item = u64> + Clone {
         let all = self.whole.iter().chain(self.fraction);
         all.map(|&b| u64::from(b - b'0')).skip_while(|&digit| digit == 0)
@@ -48,7 +48,7 @@ impl<'a> Decimal<'a> {
         self.digits().next().is_none()
     }
 
-    /// Where the point is: the number is 0.d₁d₂… * 10^point with d₁ not zero.
+    /// The position of the point: the number is 0.d₁d₂… * 10^point, where d₁ is not zero.
     fn point(self) -> i64 {
         let zeros = match self.whole {
             [] => self.fraction.iter().take_while(|&&b| b == b'0').count(),
@@ -58,7 +58,7 @@ impl<'a> Decimal<'a> {
         self.exponent.saturating_add(self.whole.len() as i64 - zeros as i64)
     }
 
-    /// The same number as text, or if it has more than [`MOST_DIGITS`] digits, one that rounds as it does.
+    /// The number as text, or if it has more than [`MOST_DIGITS`] digits, that of another number that rounds alike.
     pub(super) fn shortened(self) -> Short<{ MOST_DIGITS + 16 }> {
         let mut digits = self.digits().map(|digit| b'0' + digit as u8);
         let mut text = Short::new(format_args!("0."));
@@ -71,8 +71,8 @@ impl<'a> Decimal<'a> {
         text
     }
 
-    /// The number truncated to an integer, and the fraction in units of 2^-64. The fraction is exact if it is 0 or a half; others are
-    /// only on the right side of a half. None if the number has more than 20 digits before the point, as no integer dtype has.
+    /// The number truncated to an integer, and the fraction in units of 2^-64. The fraction is exact if it is 0 or a half; any other is
+    /// only on the right side of a half. None if the number has more than 20 digits before the point, which no integer dtype holds.
     pub(super) fn split(self) -> Option<(u128, u64)> {
         const HALF: u64 = 1 << 63;
         if self.is_zero() {
@@ -94,13 +94,13 @@ impl<'a> Decimal<'a> {
         Some((whole, fraction))
     }
 
-    /// Compares with `m * 2^q`, exactly. `m` is not zero, and the product a number that an f64 holds, or the
+    /// Compares exactly with `m * 2^q`. `m` is not zero, and the product is a number that an f64 holds, or the
     /// midpoint of two.
     pub(super) fn compare(self, m: u64, q: i32) -> Ordering {
         if self.is_zero() {
             return Ordering::Less;
         }
-        // The arithmetic below takes time and room that grow with the exponent: not for numbers that no f64 is near.
+        // The arithmetic below takes time and memory that grow with the exponent, so numbers that are not near any f64 are decided first.
         match self.point() {
             400.. => return Ordering::Greater,
             ..-400 => return Ordering::Less,
@@ -137,7 +137,7 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// An ASCII text of at most `N` characters, without an allocation.
+/// An ASCII text of at most `N` characters, which is not allocated. Further characters are dropped.
 pub(super) struct Short<const N: usize> {
     bytes: [u8; N],
     len: usize,
@@ -169,7 +169,7 @@ impl<const N: usize> Write for Short<N> {
     }
 }
 
-/// The exponent of a number that has one. One that does not fit is as large as can be.
+/// Parses an exponent, and saturates one that does not fit.
 fn exponent(text: &[u8]) -> i64 {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -179,7 +179,7 @@ fn exponent(text: &[u8]) -> i64 {
     if negative { -magnitude } else { magnitude }
 }
 
-/// Compares `n * 10^scale` with `m * 2^q`, if 128 bits are enough for both, as they are for most texts.
+/// Compares `n * 10^scale` with `m * 2^q`; None if 128 bits are not enough for both, which they are for most texts.
 fn compare_small(n: u64, scale: i32, m: u64, q: i32) -> Option<Ordering> {
     let zeros = m.trailing_zeros();
     let (mut decimal, mut binary) = (u128::from(n), u128::from(m >> zeros));
@@ -196,12 +196,12 @@ fn compare_small(n: u64, scale: i32, m: u64, q: i32) -> Option<Ordering> {
     Some(decimal.cmp(&binary))
 }
 
-/// Limbs of the largest number that [`Decimal::compare`] makes, which is below 2^5100, and some. A decimal has 801 digits at most, the first
-/// of them 400 places from the point: the scale is -1201 or more. So many fives times 64 bits of `m` are below 2^2853, and the twos are
-/// at most 1201 and those of `q`, 1024.
+/// More than the limbs of the largest number that [`Decimal::compare`] makes, which is below 2^5100. A decimal has at most 801 digits, and its
+/// first one is at most 400 places from the point, so the scale is at least -1201. That many factors of 5 times 64 bits of `m` are below
+/// 2^2853, and the factors of 2 are at most 1201, and 1024 for `q`.
 const LIMBS: usize = 96;
 
-/// A natural number: limbs from the lowest up, the highest of which is not 0.
+/// A natural number, as limbs from the lowest up, the highest of which is not 0.
 #[derive(Debug)]
 struct Big {
     limbs: [u64; LIMBS],

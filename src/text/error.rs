@@ -1,4 +1,4 @@
-//! What can be wrong with texts.
+//! The errors of reading and writing texts.
 
 use alloc::string::String;
 use core::fmt;
@@ -6,7 +6,7 @@ use core::fmt;
 use crate::error::Error as CastError;
 use crate::formats::dtype::DType;
 
-/// Why a text is no element of a dtype.
+/// Why a text is not an element of a dtype.
 ///
 /// ```
 /// use lanecast::text::{parse_slice, Error, Reason};
@@ -16,13 +16,13 @@ use crate::formats::dtype::DType;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is not written as a number is.
+    /// It does not have the form of a number.
     NotANumber,
-    /// It is a number, Inf or NaN that the integer dtype does not have.
+    /// It is a number, Inf or NaN that the integer dtype does not hold.
     OutOfRange,
 }
 
-/// Why texts could not be parsed, or numbers not be formatted.
+/// Why texts could not be parsed, or numbers could not be formatted.
 ///
 /// ```
 /// use lanecast::text::{parse_slice, Error, Reason};
@@ -36,61 +36,61 @@ pub enum Reason {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text that is no element of the dtype: the first of them.
+    /// A text is not an element of the dtype; the first such text.
     Element {
-        /// Its place among the texts.
+        /// The index of the text.
         index: usize,
         /// The text.
         text: String,
-        /// What it should be.
+        /// The dtype that it should be an element of.
         dtype: DType,
         /// What is wrong with it.
         reason: Reason,
     },
-    /// Not as many texts as elements.
+    /// The numbers of texts and of elements differ.
     LengthMismatch {
         /// How many texts there are.
         texts: usize,
         /// How many elements there are.
         elements: usize,
     },
-    /// An offset that is negative, less than the one before it, or beyond the bytes; or no offset at all,
+    /// An offset is negative, less than the one before it, or beyond the bytes; or there are no offsets at all,
     /// where n texts need n + 1.
     Offset {
-        /// Its place among the offsets.
+        /// The index of the offset.
         index: usize,
-        /// What it is; None if there is none.
+        /// The offset; None if there is none.
         offset: Option<i64>,
-        /// The least that it may be: the one before it, or 0.
+        /// The least that it may be: the offset before it, or 0.
         least: usize,
-        /// The most: the bytes that there are.
+        /// The most that it may be: the number of bytes.
         bytes: usize,
     },
-    /// A text that is not UTF-8.
+    /// A text is not UTF-8.
     NotUtf8 {
-        /// Its place among the texts.
+        /// The index of the text.
         index: usize,
     },
     /// The texts have more bytes than an offset can count.
     OffsetOverflow {
-        /// How many bytes they have, at least.
+        /// How many bytes they have at least.
         bytes: usize,
     },
     /// There is no memory for the texts.
     Allocation {
-        /// So many bytes of them or of offsets were needed, at least.
+        /// How many bytes of texts or offsets were needed at least.
         bytes: usize,
     },
     /// Complex numbers are not read or written as text.
     Complex {
-        /// Which dtype.
+        /// The complex dtype.
         dtype: DType,
     },
-    /// A buffer of the wrong size, or an instruction set that is not available.
+    /// A buffer has the wrong size, or an instruction set is not available.
     Cast(CastError),
 }
 
-/// So much of a wrong text is shown.
+/// How many bytes of a wrong text are shown.
 const SHOWN: usize = 80;
 
 impl fmt::Display for Error {

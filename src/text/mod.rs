@@ -3,37 +3,37 @@
 //! | from, to | call |
 //! |---|---|
 //! | `&[impl AsRef<str>]` to a slice | [`parse_slice`], [`parse_slice_with`] |
-//! | offsets and bytes, as Arrow has them, to a slice | [`parse_offsets`] |
-//! | the same to bytes whose dtype is known at run time | [`parse_bytes`] |
+//! | offsets and bytes, as in Arrow, to a slice | [`parse_offsets`] |
+//! | offsets and bytes to bytes whose dtype is known at run time | [`parse_bytes`] |
 //! | a slice to `Vec<String>` | [`format_slice`] |
 //! | a slice to offsets and bytes | [`format_offsets`] |
 //! | bytes whose dtype is known at run time to offsets and bytes | [`format_bytes`] |
 //!
-//! Every dtype but the complex ones has text. Large batches run on all threads of the rayon pool under the
+//! All dtypes but the complex ones can be read and written. Large batches run on all threads of the rayon pool with the
 //! feature `parallel`, with the same results and the same errors.
 //!
 //! # Reading
 //!
 //! ASCII whitespace around a number is skipped. A number is an optional sign and decimal digits with an optional
-//! point (`5.` and `.5` too) and an optional exponent; or `inf`, `infinity` or `nan` in any case. There are no
-//! hexadecimal numbers, no separators, and nothing may follow.
+//! point (also `5.` and `.5`) and an optional exponent; or `inf`, `infinity` or `nan` in any case. There are no
+//! hexadecimal numbers and no separators, and nothing may follow the number.
 //!
 //! | to | becomes |
 //! |---|---|
-//! | a float | the number, rounded once to the target by the options, from as many digits as there are; overflow, NaN and Inf as a cast of that number |
-//! | an integer | the number, rounded by `int_rounding` (of 4 bits and fewer, too; default: toward zero, 100.5 is 100, 1e3 is 1000); an error if it does not fit, and for NaN and Inf |
-//! | bool | `true` and `false` in any case; else true unless the number is 0 |
+//! | a float | the number, rounded once to the dtype by the options, from all of its digits; overflow, NaN and Inf as in a cast of that number |
+//! | an integer | the number, rounded by `int_rounding` (also if it has 4 bits or fewer; default: toward zero, 100.5 is 100, 1e3 is 1000); an error if it does not fit, and for NaN and Inf |
+//! | bool | true or false for `true` and `false` in any case; else true unless the number is 0 |
 //!
-//! An error names the first wrong text and its place; but whether offsets ascend and bytes are UTF-8 is known of 4,096 texts before the first of
-//! those is read. What the destination holds then is not specified.
+//! An error names the first wrong text and its index; but the bytes of 4,096 texts at a time are checked to be UTF-8 before the first of these texts
+//! is read. After an error the contents of the destination are unspecified.
 //!
 //! # Writing
 //!
-//! A float is the shortest decimal that reads as the same element of *its own* dtype, if that had no largest one, and of those the nearest (of
-//! two equally near the even one): a third is 0.33333334 as float32, 0.3333 as float16 and 0.34 as float8_e4m3fn. Its digits are written out
+//! A float is written as the shortest decimal that reads as the same element of *its own* dtype (as if that had no largest value), and of several the
+//! nearest, with ties to the even one: a third is 0.33333334 as float32, 0.3333 as float16 and 0.34 as float8_e4m3fn. Its digits are written out
 //! ([`Notation`]), with `.0` after a whole number. Special values are `NaN`, `INF`, `-INF` and `-0.0`. Integers are
-//! decimal; bool is `1` or `0`. `INF` reads as Inf of float8 with `saturate(false)`: as in every cast, it becomes the largest value otherwise. Texts of float8_e8m0fnu
-//! are for the default options and for `E8m0Rounding::Nearest`; the least of them, 5e-39 for 2^-127, is NaN with `saturate(false)`.
+//! decimal; bool is `1` or `0`. `INF` only reads as Inf of float8 with `saturate(false)`: as in every cast, it becomes the largest value otherwise. Texts of float8_e8m0fnu
+//! read back with the default options and with `E8m0Rounding::Nearest`; the smallest, 5e-39 for 2^-127, reads as NaN with `saturate(false)`.
 //!
 //! ```
 //! use lanecast::{bits::F8E4M3FN, bf16, text};
@@ -88,14 +88,14 @@ use source::{Each, Joined, Source};
 ///
 /// # Errors
 ///
-/// There are not as many texts as elements; a text is no number, or none of the dtype; the dtype is complex.
+/// There are not as many texts as elements; a text is not a number, or not one that the dtype holds; or the dtype is complex.
 pub fn parse_slice<S: AsRef<str> + Sync, D: Element>(src: &[S], dst: &mut [D]) -> Result<(), Error> {
     parse_slice_with(src, dst, &CastOptions::new())
 }
 
 /// Parses texts into a slice.
 ///
-/// Of the options, those of the roundings, of saturation and of NaN in float4 and float6 matter.
+/// Only the options for rounding, saturation, and NaN in float4 and float6 have an effect.
 ///
 /// ```
 /// use lanecast::{bits::F8E5M2, CastOptions, Rounding, text::parse_slice_with};
@@ -117,7 +117,7 @@ pub fn parse_slice_with<S: AsRef<str> + Sync, D: Element>(
     parse_all(&Each(src), dst, options)
 }
 
-/// Parses texts that lie in one buffer with the default options, as Arrow has them: text `i` is
+/// Parses texts that lie in one buffer, as in Arrow, with the default options: text `i` is
 /// `bytes[offsets[i]..offsets[i + 1]]`. The first offset need not be 0.
 ///
 /// ```
@@ -135,7 +135,7 @@ pub fn parse_offsets<O: Offset, D: Element>(offsets: &[O], bytes: &[u8], dst: &m
     parse_offsets_with(offsets, bytes, dst, &CastOptions::new())
 }
 
-/// Parses texts that lie in one buffer, as Arrow has them: text `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+/// Parses texts that lie in one buffer, as in Arrow: text `i` is `bytes[offsets[i]..offsets[i + 1]]`.
 ///
 /// The first offset need not be 0.
 ///
@@ -149,7 +149,7 @@ pub fn parse_offsets<O: Offset, D: Element>(offsets: &[O], bytes: &[u8], dst: &m
 ///
 /// # Errors
 ///
-/// As [`parse_slice`]; or the offsets do not ascend, go beyond the bytes, or enclose what is not UTF-8.
+/// As [`parse_slice`]; or the offsets do not ascend, go beyond the bytes, or delimit bytes that are not UTF-8.
 pub fn parse_offsets_with<O: Offset, D: Element>(
     offsets: &[O],
     bytes: &[u8],
@@ -254,7 +254,7 @@ pub fn format_slice_with<S: Element>(src: &[S], notation: Notation) -> Result<Ve
     Ok(all)
 }
 
-/// Formats a slice into one buffer, as Arrow has it: text `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+/// Formats a slice into one buffer, as in Arrow: text `i` is `bytes[offsets[i]..offsets[i + 1]]`.
 ///
 /// ```
 /// use lanecast::text::format_offsets;
@@ -270,7 +270,7 @@ pub fn format_offsets<S: Element, O: Offset>(src: &[S]) -> Result<(Vec<O>, Vec<u
     format_offsets_with(src, Notation::Plain)
 }
 
-/// Formats a slice into one buffer in a notation, as Arrow has it: text `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+/// Formats a slice into one buffer in a notation, as in Arrow: text `i` is `bytes[offsets[i]..offsets[i + 1]]`.
 ///
 /// ```
 /// use lanecast::text::{format_offsets_with, Notation};
@@ -281,7 +281,7 @@ pub fn format_offsets<S: Element, O: Offset>(src: &[S]) -> Result<(Vec<O>, Vec<u
 ///
 /// # Errors
 ///
-/// The dtype is complex, there is more text than the offsets can count, or no memory for it.
+/// The dtype is complex, there is more text than the offsets can count, or there is no memory for it.
 pub fn format_offsets_with<S: Element, O: Offset>(
     src: &[S],
     notation: Notation,
@@ -335,7 +335,7 @@ pub fn format_bytes_with<O: Offset>(
     packed::format(src, from, n, options, notation)
 }
 
-/// Are these the offsets of texts in these bytes?
+/// Checks that these are the offsets of texts in these bytes.
 #[cfg(feature = "onnx")]
 pub(crate) fn check_offsets<O: Offset>(offsets: &[O], bytes: &[u8]) -> Result<(), Error> {
     let all = Joined::new(offsets, bytes)?;

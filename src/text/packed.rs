@@ -1,5 +1,5 @@
-//! Parses to and formats elements whose dtype is known at run time. A chunk at a time is held as codes, one per integer, and a cast
-//! of the dtype to itself packs them and swaps their bytes. So the loops are compiled for each kind and size, not for each dtype.
+//! Parses and formats elements whose dtype is known at run time. Each chunk is held as codes, one per integer, and a cast of the
+//! dtype to itself packs them and swaps their bytes. So the loops are compiled for each kind and size, not for each dtype.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -37,7 +37,7 @@ impl Spelling for Bool {
     }
 }
 
-/// Integers of so many bits.
+/// Integers, with their width in bits.
 #[derive(Clone, Copy)]
 struct Int<const SIGNED: bool>(u32);
 
@@ -99,7 +99,7 @@ impl Spelling for F64 {
     }
 }
 
-/// What is done with the elements of a dtype: [`Pass::of`] is generic over how their kind is spelled, and over the integer `E` that
+/// A pass over the elements of a dtype. [`Pass::of`] is generic over the spelling of their kind, and over the integer `E` that
 /// holds a code.
 trait Pass: Sized {
     type Output;
@@ -156,7 +156,7 @@ impl<S: Source> Pass for Parsing<'_, S> {
         let Self { src, dst, to, options } = self;
         check_size(Side::Destination, to, options.dst_packing, src.len(), dst.len())?;
         let grammar = Grammar::new(to, options);
-        // A chunk is never so large that this overflows.
+        // This does not overflow: a chunk is small.
         let bytes = to.byte_len(CHUNK, options.dst_packing).unwrap_or(CHUNK);
         let storer = storer(to, options)?;
         each_chunk(dst, bytes, &|first_byte, chunk| {
@@ -205,7 +205,7 @@ impl<O: Offset> Pass for Formatting<'_, O> {
     }
 }
 
-/// `len` codes, which are 0.
+/// A vector of `len` codes, which are 0.
 fn zeros<T: Element>(len: usize) -> Result<Vec<T>, Error> {
     let mut codes = room(len)?;
     codes.resize(len, T::from_codes([0; 2]));

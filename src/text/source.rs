@@ -20,11 +20,11 @@ pub(crate) mod sealed {
     pub trait Offset: Sized {
         fn to_usize(self) -> Option<usize>;
         fn from_usize(place: usize) -> Option<Self>;
-        /// The offset of an index that is known to fit.
+        /// Converts an index that is known to fit.
         fn of(place: usize) -> Self;
-        /// The index of an offset; of one that is none, what is beyond all bytes.
+        /// The index of an offset; for one that is negative or does not fit, an index beyond all bytes.
         fn place(self) -> usize;
-        /// What it is, for an error to show.
+        /// The value, for errors.
         fn value(self) -> i64;
     }
 }
@@ -48,7 +48,7 @@ macro_rules! offsets {
             }
             #[inline]
             fn place(self) -> usize {
-                // What a usize of 32 bits cannot hold is beyond all bytes.
+                // An offset that does not fit in a usize of 32 bits is beyond all bytes.
                 if size_of::<usize>() < size_of::<Self>() {
                     self.try_into().unwrap_or(usize::MAX)
                 } else {
@@ -63,7 +63,7 @@ macro_rules! offsets {
 }
 offsets!(i32, i64);
 
-/// Texts, which are read in chunks.
+/// A source of texts, which is read in chunks.
 pub(super) trait Source: Sync {
     fn len(&self) -> usize;
     /// The `n` texts from `first` on.
@@ -72,7 +72,7 @@ pub(super) trait Source: Sync {
 
 /// Some consecutive texts.
 pub(super) trait Chunk {
-    /// The text at an index of the chunk. None if the offsets or bytes are wrong there: [`fault`](Chunk::fault) says how.
+    /// The text at an index of the chunk. None if its offsets or bytes are wrong: [`fault`](Chunk::fault) returns the error.
     fn get(&self, index: usize) -> Option<&str>;
     fn fault(&self) -> Error;
 }
@@ -110,21 +110,21 @@ pub(super) struct Joined<'a, O> {
 
 impl<'a, O: Offset> Joined<'a, O> {
     pub(super) fn new(offsets: &'a [O], bytes: &'a [u8]) -> Result<Self, Error> {
-        // The other offsets are checked when texts are read. Where there are no texts, the first one would not be.
+        // Checks the first offset, because no text is read if there is no other. The others are checked when texts are read.
         match offsets.first().and_then(|first| first.to_usize()) {
             Some(place) if place <= bytes.len() => Ok(Self { offsets, bytes }),
             _ => Err(Self::wrong(offsets, 0, 0, bytes)),
         }
     }
 
-    /// The error of an offset.
+    /// The error of a wrong offset.
     #[cold]
     fn wrong(offsets: &[O], index: usize, least: usize, bytes: &[u8]) -> Error {
         let offset = offsets.get(index).map(|offset| offset.value());
         Error::Offset { index, offset, least, bytes: bytes.len() }
     }
 
-    /// Finds what is wrong with the texts from `first` on, after one could not be read.
+    /// Finds the error in the texts from `first` on, after one could not be read.
     #[cold]
     fn fault(&self, first: usize) -> Error {
         let mut last = 0;
@@ -147,8 +147,8 @@ impl<O: Offset> Source for Joined<'_, O> {
         self.offsets.len() - 1
     }
 
-    /// Checks that a chunk is UTF-8 as a whole, just before it is parsed, so that it is in the cache then. Slicing it for each text
-    /// checks that offsets ascend and lie between characters.
+    /// Checks that a chunk as a whole is UTF-8, just before it is parsed, so that it is then in the cache. Slicing it for each text
+    /// checks that the offsets ascend and lie between characters.
     fn chunk(&self, first: usize, n: usize) -> Result<impl Chunk, Error> {
         let offsets = &self.offsets[first..=first + n];
         let places = (offsets[0].to_usize(), offsets[n].to_usize());
@@ -172,7 +172,7 @@ struct Part<'a, O> {
 impl<O: Offset> Chunk for Part<'_, O> {
     #[inline]
     fn get(&self, index: usize) -> Option<&str> {
-        // An offset below the first wraps around, and so lies beyond the end of `text`.
+        // An offset below the first wraps around to a place beyond the end of `text`.
         let place = |index: usize| self.offsets[index].place().wrapping_sub(self.start);
         self.text.get(place(index)..place(index + 1))
     }
