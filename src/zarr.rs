@@ -1,5 +1,5 @@
-//! The cast of Zarr's codec [`cast_value`](https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/cast_value): some values
-//! become others by a map, and what has no value in the target is refused.
+//! The cast of Zarr's codec [`cast_value`](https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/cast_value): a map replaces
+//! given values by others, and values that the destination does not have are refused.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,7 +16,7 @@ use crate::kernels::check::{Bits, CodeRange, Codes, Fit, Loops, MOST, Scan};
 use crate::kernels::memory::Destination;
 use crate::room::{collected, filled, vec_with_capacity};
 
-/// Why a codec cannot be, or does not cast.
+/// Why a codec could not be made, or a cast failed.
 ///
 /// ```
 /// use lanecast::{zarr::{ValueCaster, ZarrError}, DType, Rounding};
@@ -32,9 +32,9 @@ pub enum ZarrError {
         /// The dtype.
         dtype: DType,
     },
-    /// An element of which neither the map nor a rule says what it becomes. The contents of the destination are unspecified.
+    /// Neither the map nor a rule says what an element becomes. The contents of the destination are unspecified.
     Refused(Lossy),
-    /// Of the cast itself; nothing was written.
+    /// An error of the cast itself; nothing was written.
     Cast(Error),
 }
 
@@ -63,19 +63,19 @@ impl From<Error> for ZarrError {
     }
 }
 
-/// Bytes on either side of a cast before what is mapped is looked for among them: the nearest caches have them still.
+/// The bytes, on either side, that are cast before mapped and refused elements are looked for among them: near caches still have them.
 const TILE: usize = 128 << 10;
 
-/// None.
+/// A range that contains no code.
 const NO_CODES: CodeRange = CodeRange { mask: 0, low: 1, high: 1 };
 
-/// The codes of a float that are infinite, and those that are NaN.
+/// The codes of infinity and those of NaN in a float; no codes for an integer.
 fn special(dtype: DType) -> [CodeRange; 2] {
     let Some(format) = dtype.float_format() else { return [NO_CODES; 2] };
     let magnitude = u64::MAX >> (64 - dtype.bits() + u32::from(format.has_sign()));
     let one = |code| CodeRange { mask: magnitude, low: code, high: code };
     if format.has_inf() {
-        // All ones in the exponent.
+        // All exponent bits are set.
         let inf = magnitude >> format.mantissa_bits() << format.mantissa_bits();
         return [one(inf), CodeRange { low: inf + 1, high: magnitude, ..one(0) }];
     }
@@ -83,13 +83,13 @@ fn special(dtype: DType) -> [CodeRange; 2] {
     let nan = match (format.has_nan(), format.has_neg_zero() || !format.has_sign()) {
         (false, _) => NO_CODES,
         (true, true) => one(magnitude),
-        // Where -0 would be.
+        // NaN has the code that -0 would have.
         (true, false) => CodeRange { mask: all, low: all ^ magnitude, high: all ^ magnitude },
     };
     [NO_CODES, nan]
 }
 
-/// What of `from` has no value in `to`: infinity, NaN, or both, as NaN has the codes after infinity.
+/// The codes of `from` that have no value in `to`: infinity, NaN, or both in one range, as the codes of NaN follow that of infinity.
 fn refused(from: DType, to: DType) -> Option<CodeRange> {
     let (has_inf, has_nan) = to.float_format().map_or((false, false), |to| (to.has_inf(), to.has_nan()));
     let [inf, nan] = special(from);
@@ -101,7 +101,7 @@ fn refused(from: DType, to: DType) -> Option<CodeRange> {
     }
 }
 
-/// The codes that equal one: -0 is 0, and any NaN is any other.
+/// The codes whose values equal that of `code`: -0 equals 0, and every NaN equals every other.
 fn equal(dtype: DType, code: u64) -> CodeRange {
     let (all, [_, nan]) = (all(dtype), special(dtype));
     if nan.has(code & all) {
@@ -115,7 +115,7 @@ fn equal(dtype: DType, code: u64) -> CodeRange {
     }
 }
 
-/// The same keys, but of zero, which has two codes, one for each.
+/// The key, or for zero, which has two codes, a key for each of them.
 fn ones(dtype: DType, key: CodeRange) -> impl Iterator<Item = CodeRange> {
     let all = all(dtype);
     let one = |code| CodeRange { mask: all, low: code, high: code };
@@ -124,7 +124,7 @@ fn ones(dtype: DType, key: CodeRange) -> impl Iterator<Item = CodeRange> {
     keys.into_iter().flatten()
 }
 
-/// Keys of one code each before all others: they are found faster.
+/// Moves the keys of a single code before all others, because they are found faster.
 fn ones_first(keys: &mut [CodeRange], bytes: usize) {
     let mut ones = 0;
     for i in 0..keys.len() {
@@ -135,7 +135,7 @@ fn ones_first(keys: &mut [CodeRange], bytes: usize) {
     }
 }
 
-/// Has a negative element its highest bit set?
+/// Whether negative elements have their highest bit set.
 fn has_sign(dtype: DType) -> bool {
     match dtype.kind() {
         Kind::Int(format) => format.is_signed(),
@@ -144,12 +144,12 @@ fn has_sign(dtype: DType) -> bool {
     }
 }
 
-/// All bits of a code.
+/// A mask of all bits of a code.
 fn all(dtype: DType) -> u64 {
     u64::MAX >> (64 - dtype.bits())
 }
 
-/// Writes a native code, as `read` reads it.
+/// Writes a code in native byte order, as `read` reads it.
 fn put(element: &mut [u8], code: u64) {
     match element.len() {
         1 => element.copy_from_slice(&(code as u8).to_ne_bytes()),
@@ -159,20 +159,20 @@ fn put(element: &mut [u8], code: u64) {
     }
 }
 
-/// Adds what a caster makes of the codes that have one of some keys. There is room for four of each.
+/// Adds to `made` what the caster makes of the codes that match `keys`; there is room for four of each key.
 #[inline(never)]
 fn add_made(caster: &Caster, keys: &[CodeRange], made: &mut Vec<CodeRange>) -> Result<(), Error> {
-    /// Keys whose codes are cast at once: a call of the kernel takes longer than its elements.
+    /// How many keys have their codes cast at once: a call of the kernel takes longer than its elements.
     const AT_ONCE: usize = 16;
     let (from, to) = (caster.from(), caster.to());
     let ([size, made_size], [_, nan]) = ([from, to].map(DType::itemsize), special(to));
     for keys in keys.chunks(AT_ONCE) {
         let (mut ends, mut n) = ([0; 4 * AT_ONCE], 0);
         for &CodeRange { mask, low, high } in keys {
-            // Either zero, infinities of both signs, and NaN, all of which are the same integer.
+            // These cover both zeros, infinities of both signs, and NaN, all codes of which become the same integer.
             let sign = all(from) & !mask;
             ends[n..n + 4].copy_from_slice(&[low, high, low | sign, high | sign]);
-            // Of one code there is no other.
+            // A key of a single code has only this one.
             n += if low == high && sign == 0 { 1 } else { 4 };
         }
         let (mut codes, mut becomes) = ([0; 4 * 8 * AT_ONCE], [0; 4 * 8 * AT_ONCE]);
@@ -180,7 +180,7 @@ fn add_made(caster: &Caster, keys: &[CodeRange], made: &mut Vec<CodeRange>) -> R
         let becomes = &mut becomes[..n * made_size];
         caster.cast(&codes[..n * size], becomes, n)?;
         for code in becomes.chunks_exact(made_size).map(|element| read(element) & all(to)) {
-            // Of NaN all codes: which one it becomes may depend on its own.
+            // For NaN all its codes: which one results may depend on the source's.
             let key = if nan.has(code) { nan } else { CodeRange { mask: all(to), low: code, high: code } };
             if made.iter().all(|made| made.low != key.low) {
                 made.push(key);
@@ -190,17 +190,17 @@ fn add_made(caster: &Caster, keys: &[CodeRange], made: &mut Vec<CodeRange>) -> R
     Ok(())
 }
 
-/// The codec, decided: one pair of dtypes, one set of rules. Make one, keep it. Elements have whole bytes, those of fewer than 8 bits one
-/// each, in the order of the machine.
+/// The codec for one pair of dtypes and one set of rules. Make one, and keep it. Elements are whole bytes in the byte order of the machine;
+/// those of fewer than 8 bits take a byte each.
 ///
-/// What an element becomes, the first of these that says it:
+/// The first of these that applies decides what an element becomes:
 ///
-/// 1. `map`: pairs of codes, of a source value and of what it becomes. The first that matches counts; NaN is any NaN, −0 is 0.
-/// 2. The same value, if the target has it.
-/// 3. `rounding`; and if that is out of range, `out_of_range`: [`Saturate`](Overflow::Saturate), which Zarr calls `clamp`, is the nearest value,
-///    or infinity where the target has it; [`Wrap`](Overflow::Wrap), for integers alone, is the same modulo 2 to their bits.
+/// 1. `map`: pairs of the code of a source value and the code that it becomes. The first match counts; a NaN matches any NaN, and −0 matches 0.
+/// 2. The same value, if the destination has it.
+/// 3. `rounding`; and if the result is out of range, `out_of_range`: [`Saturate`](Overflow::Saturate), which Zarr calls `clamp`, gives the nearest
+///    value, or infinity if the destination has it; [`Wrap`](Overflow::Wrap), for integers only, takes the result modulo 2 to the number of their bits.
 ///
-/// All else is refused: what is out of range where nothing says what it becomes, and NaN and infinity where the target has none.
+/// All other elements are refused: those out of range without a rule for these, and NaN and infinity if the destination does not have them.
 ///
 /// ```
 /// use lanecast::{zarr::{ValueCaster, ZarrError}, DType, Overflow, Rounding};
@@ -217,26 +217,27 @@ fn add_made(caster: &Caster, keys: &[CodeRange], made: &mut Vec<CodeRange>) -> R
 #[derive(Clone, Debug)]
 pub struct ValueCaster {
     caster: Caster,
-    /// The source values that become something else, and what.
+    /// The codes of source values that are mapped, and the code that each becomes.
     map: Vec<(CodeRange, u64)>,
-    /// What is looked for after the cast: of those, what the target has; and what is refused, if the cast does not mark that.
+    /// The codes that are looked for after the cast: those of mapped values that the destination has; and those that it does not have, unless the
+    /// cast marks these.
     keys: Vec<CodeRange>,
-    /// What all that has one of the keys becomes, if that is the same and none is refused.
+    /// The code that every element with one of the keys becomes, if it is the same for all, and none is refused.
     only: Option<u64>,
-    /// What fits has none of these: of floats of which nothing is mapped, which are sooner scanned than looked through.
+    /// A range of elements that have none of the keys, for floats without a map: scanning for it is faster than looking for the keys.
     finite: Option<Fit>,
-    /// The elements of the target that those become, where it pays to look for these first: there are fewer bytes of them.
+    /// What elements with one of the keys become, if it is faster to look for these first, because they have fewer bytes.
     made: Vec<CodeRange>,
-    /// The cast marks what is lost: it is refused, or becomes infinity.
+    /// Whether the cast marks lost elements, which are then mapped, become infinity, or are refused.
     marks: bool,
-    /// What of the source the target does not have.
+    /// The codes of the source that the destination does not have.
     refused: Option<CodeRange>,
-    /// The code of infinity, where rounding stops at the largest value in place of it.
+    /// The code of infinity, if the rounding may stop at the largest value instead.
     stops: Option<u64>,
 }
 
 impl ValueCaster {
-    /// Decides. [`CastOptions::zarr`] has the rounding.
+    /// Makes the codec of a pair of dtypes. [`CastOptions::zarr`] says how values are rounded.
     ///
     /// ```
     /// use lanecast::{zarr::{ValueCaster, ZarrError}, DType, Rounding};
@@ -250,12 +251,13 @@ impl ValueCaster {
     /// # Ok::<(), ZarrError>(())
     /// ```
     ///
-    /// `out_of_range` of [`Overflow::Wrap`] is none where the target is a float. Of codes in `map` the lowest bits count, as many as an element has.
+    /// If the destination is a float, [`Overflow::Wrap`] is the same as no `out_of_range`. Only the low bits of the codes in `map` count, as many as
+    /// an element has.
     ///
     /// # Errors
     ///
-    /// A dtype is no integer and no float. Or the environment variable `LANECAST_ISA` names no instruction set that is available, or there is no
-    /// memory for what has been decided.
+    /// A dtype is neither an integer nor a float, the environment variable `LANECAST_ISA` names no instruction set that is available, or there is no
+    /// memory for the codec.
     pub fn new(
         from: DType,
         to: DType,
@@ -290,7 +292,7 @@ impl ValueCaster {
             only.filter(|only| map.iter().all(|(_, value)| value == only) && (marks || refused.is_none()));
         let caster = Caster::new(from, to, &options)?;
         let mut made = Vec::new();
-        // They are the largest magnitudes: NaN, mostly infinity too.
+        // The refused codes have the largest magnitudes: those of NaN, and mostly of infinity.
         let finite = refused.filter(|key| map.is_empty() && key.high > key.low);
         let finite = finite.map(|key| Fit {
             scan: Scan::Floats,
@@ -300,7 +302,7 @@ impl ValueCaster {
             cut: 0,
             inside: 0,
         });
-        // More keys than that are looked for as they are: what they become would have to be found for each.
+        // With more keys than this, only the source is searched: what each of them becomes would have to be found.
         if to.itemsize() < from.itemsize() && !map.is_empty() && keys.len() <= 64 {
             made = vec_with_capacity(4 * keys.len()).map_err(no_memory)?;
             add_made(&caster, &keys, &mut made)?;
@@ -347,12 +349,12 @@ impl ValueCaster {
     ///
     /// # Errors
     ///
-    /// The first element that is refused. Or a buffer does not have the size of `n` elements: then nothing was written.
+    /// An element is refused, of which the error names the first; or a buffer does not have the size of `n` elements, and nothing was written.
     pub fn cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), ZarrError> {
         self.fill(src, dst.into(), n).map(|_| ())
     }
 
-    /// The same to memory that need not be initialised, and returns it initialised.
+    /// As [`cast`](Self::cast), to memory that need not be initialised and is returned initialised.
     ///
     /// ```
     /// use lanecast::{zarr::ValueCaster, DType, Rounding};
@@ -398,11 +400,11 @@ impl ValueCaster {
                 other => other,
             })?;
         }
-        // SAFETY: the pieces are all of it.
+        // SAFETY: the pieces cover the whole destination, and each of them has been cast.
         Ok(unsafe { dst.assume_init() })
     }
 
-    /// Casts a piece, and looks for what is mapped and what is refused.
+    /// Casts a piece, and looks for mapped and refused elements in it.
     fn piece(
         &self,
         src: &[u8],
@@ -423,7 +425,7 @@ impl ValueCaster {
         self.of_keys(src, dst)
     }
 
-    /// Elements that are lost, which have no bit.
+    /// Maps or refuses the lost elements, whose bits in `valid` are clear, or makes them infinity.
     fn of_lost(&self, src: &[u8], dst: &mut [u8], valid: &[u8]) -> Result<(), ZarrError> {
         let size = self.from().itemsize();
         for (at, &byte) in valid.iter().enumerate().filter(|&(_, &byte)| byte != 0xFF) {
@@ -444,7 +446,7 @@ impl ValueCaster {
         Ok(())
     }
 
-    /// Elements whose codes are looked for, after the cast: they are mapped, or refused.
+    /// Looks for the keys after the cast, and maps or refuses the elements that have one.
     fn of_keys(&self, src: &[u8], dst: &mut [u8]) -> Result<(), ZarrError> {
         if self.keys.is_empty() {
             return Ok(());
@@ -479,7 +481,7 @@ impl ValueCaster {
         Ok(())
     }
 
-    /// Some elements of so many bytes become what the map makes of them. The first one that is refused.
+    /// Replaces some elements, of `SIZE` bytes each, by what the map makes of them. Returns the first one that is refused.
     fn replace<const SIZE: usize>(&self, codes: &[u8], made: &mut [u8], some: &[u16]) -> Option<usize> {
         let ((elements, _), size) = (made.as_chunks_mut::<SIZE>(), self.from().itemsize());
         if let Some(value) = self.only.filter(|_| self.made.is_empty()) {
@@ -496,14 +498,14 @@ impl ValueCaster {
                 None if self.refused.is_some_and(|refused| refused.has(code)) => {
                     is_refused = is_refused.or(Some(i));
                 }
-                // Another that becomes the same.
+                // Another value, which becomes the same element as one with a key.
                 None => {}
             }
         }
         is_refused
     }
 
-    /// Bits of all elements that have one of the keys, and of no others, unless they are few. Says whether there are any.
+    /// Sets the bits of all elements that have one of the keys, and possibly of a few others. Returns whether any bits are set.
     fn suspects(&self, codes: &[u8], made: &[u8], n: usize, bits: &mut Bits) -> bool {
         if !self.made.is_empty() {
             let found = self.find(made, self.to().itemsize(), &self.made, bits);
@@ -515,7 +517,7 @@ impl ValueCaster {
         self.find(codes, self.from().itemsize(), &self.keys, bits) > 0
     }
 
-    /// Bits of the codes that have one of some keys. Says how many those are, or more.
+    /// Sets the bits of the codes that have one of some keys. Returns how many they are, or a larger number.
     fn find(&self, bytes: &[u8], width: usize, keys: &[CodeRange], bits: &mut Bits) -> usize {
         if let Some(loops) = Loops::of(self.caster.present()) {
             return loops.find(Codes { bytes, width }, keys, bits);
@@ -541,15 +543,15 @@ impl ValueCaster {
         put(&mut dst[i * size..][..size], code);
     }
 
-    /// What is wrong with an element.
+    /// The error of an element that is refused.
     fn error(&self, src: &[u8], i: usize) -> ZarrError {
         let (from, to, mut room) = (self.from(), self.to(), [0; 8]);
         let element = &src[i * from.itemsize()..][..from.itemsize()];
-        // The same cast of this one alone says what it is.
+        // A checked cast of this element alone says what it would lose.
         match self.caster.try_cast(element, &mut room[..to.itemsize()], 1) {
             Err(Error::Lossy(lossy)) => ZarrError::Refused(Lossy { index: i, ..lossy }),
             Err(error) => ZarrError::Cast(error),
-            // Of what is refused, something is lost.
+            // Not reached, because a refused element would lose something.
             Ok(()) => {
                 let codes = [read(element), 0];
                 ZarrError::Refused(Lossy { index: i, loss: Loss::Inexact, from, to, codes })

@@ -1,4 +1,4 @@
-//! What NumPy and the Array API tell about a dtype: kind, size, alignment, limits, category.
+//! What NumPy and the Array API say about a dtype: its limits, category and character.
 
 use core::fmt;
 use core::str::FromStr;
@@ -7,7 +7,7 @@ use crate::formats::dtype::{DType, Kind};
 use crate::formats::name::NameError;
 use crate::promotion::{Dialect, Rules};
 
-/// The limits of an integer dtype, as NumPy's `iinfo`: see [`DType::iinfo`].
+/// The limits of an integer dtype, as in NumPy's `iinfo`; see [`DType::iinfo`].
 ///
 /// ```
 /// let info = lanecast::DType::I4.iinfo().unwrap();
@@ -23,7 +23,7 @@ pub struct IntInfo {
     pub max: i128,
 }
 
-/// The limits of a floating-point dtype, as NumPy's `finfo`: see [`DType::finfo`]. All of them are exact.
+/// The limits of a floating-point dtype, as in NumPy's `finfo`; see [`DType::finfo`]. All of them are exact.
 ///
 /// ```
 /// let info = lanecast::DType::F8E4M3FN.finfo().unwrap();
@@ -35,13 +35,13 @@ pub struct FloatInfo {
     pub bits: u32,
     /// The distance from 1 to the next value above.
     pub eps: f64,
-    /// The smallest finite value. float8_e8m0fnu has no negative one: there it is above zero.
+    /// The smallest finite value. In float8_e8m0fnu, which has no zero and no negative values, it is above zero.
     pub min: f64,
     /// The largest finite value.
     pub max: f64,
-    /// The smallest normal value above zero, which NumPy calls `smallest_normal` too.
+    /// The smallest normal value above zero, which NumPy also calls `smallest_normal`.
     pub tiny: f64,
-    /// The smallest value above zero.
+    /// The smallest value above zero, subnormals included.
     pub smallest_subnormal: f64,
 }
 
@@ -61,7 +61,7 @@ pub enum Category {
     SignedInteger,
     /// `unsigned integer`
     UnsignedInteger,
-    /// `integral`: either of those.
+    /// `integral`: signed or unsigned integer.
     Integral,
     /// `real floating`
     RealFloating,
@@ -89,7 +89,7 @@ impl Category {
         Self::Numeric,
     ];
 
-    /// What the standard calls it.
+    /// The name in the standard.
     ///
     /// ```
     /// assert_eq!(lanecast::numpy::Category::RealFloating.name(), "real floating");
@@ -116,7 +116,7 @@ impl fmt::Display for Category {
 impl FromStr for Category {
     type Err = NameError;
 
-    /// The category of a name, spelt exactly.
+    /// Returns the category with this name, which must match exactly.
     fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|category| category.name() == name);
         found.ok_or_else(|| NameError::new("category", name, &Self::ALL.map(Self::name)))
@@ -124,7 +124,7 @@ impl FromStr for Category {
 }
 
 impl DType {
-    /// Is it of a category of the Array API?
+    /// Whether the dtype is in a category of the Array API.
     ///
     /// ```
     /// use lanecast::{numpy::Category, DType};
@@ -142,7 +142,7 @@ impl DType {
         }
     }
 
-    /// NumPy's own character of the dtype. None for those of ml_dtypes, whose characters are not unique.
+    /// NumPy's character for the dtype. None for the dtypes of ml_dtypes, whose characters are not unique.
     ///
     /// ```
     /// use lanecast::DType;
@@ -154,7 +154,7 @@ impl DType {
         names.flat_map(|name| name.chars().next()).next()
     }
 
-    /// The limits of an integer; None for the others.
+    /// The limits of an integer dtype; None for any other dtype.
     ///
     /// ```
     /// use lanecast::DType;
@@ -168,7 +168,7 @@ impl DType {
         }
     }
 
-    /// The limits of a float, or of a part of a complex number; None for the others.
+    /// The limits of a float, or of a part of a complex dtype; None for any other dtype.
     ///
     /// ```
     /// use lanecast::DType;

@@ -1,4 +1,4 @@
-//! What NumPy and the Array API say of dtypes: byte orders and type strings, limits, categories.
+//! What NumPy and the Array API say about dtypes: byte orders and type strings, limits, categories.
 //!
 //! ```
 //! use lanecast::{ByteOrder, DType, numpy::OrderedDType};

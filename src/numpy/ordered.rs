@@ -1,4 +1,4 @@
-//! A dtype in a byte order: what NumPy's type strings name.
+//! A dtype with a byte order, which NumPy's type strings name.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,10 +8,10 @@ use crate::formats::layout::ByteOrder;
 use crate::formats::name::NameError;
 use crate::promotion::{Casting, Dialect};
 
-/// A dtype in a byte order, as NumPy's `dtype` is. Reads and prints type strings such as `<f4` and `|b1`.
+/// A dtype with a byte order, like NumPy's `dtype`. It parses and prints type strings such as `<f4` and `|b1`.
 ///
-/// The order is that of the machine or the other one, and always the former where there is but one byte: two
-/// of these are equal if their elements have the same bytes. A dtype of ml_dtypes keeps its name, which
+/// The order is that of the machine or the opposite one, and always the former for a single byte, so two
+/// of these are equal if their elements have the same bytes. A dtype of ml_dtypes is printed by its name, which
 /// NumPy's own strings lose.
 ///
 /// ```
@@ -31,7 +31,7 @@ pub struct OrderedDType {
 }
 
 impl OrderedDType {
-    /// A dtype in a byte order.
+    /// Makes a dtype with a byte order.
     ///
     /// ```
     /// use lanecast::{numpy::OrderedDType, ByteOrder, DType};
@@ -52,7 +52,7 @@ impl OrderedDType {
         self.dtype
     }
 
-    /// The byte order: that of the machine is always `Native`.
+    /// The byte order. That of the machine is always `Native`.
     ///
     /// ```
     /// use lanecast::{numpy::OrderedDType, ByteOrder};
@@ -67,8 +67,8 @@ impl OrderedDType {
         }
     }
 
-    /// NumPy's character of the byte order: `=` that of the machine, `<` little, `>` big, `|` where there is
-    /// none.
+    /// NumPy's character for the byte order: `=` that of the machine, `<` little, `>` big, `|` if it does not
+    /// matter.
     ///
     /// ```
     /// use lanecast::{numpy::OrderedDType, DType};
@@ -84,7 +84,7 @@ impl OrderedDType {
         }
     }
 
-    /// Is it the order of this machine?
+    /// Whether the byte order is that of this machine.
     ///
     /// ```
     /// use lanecast::{numpy::OrderedDType, DType};
@@ -94,7 +94,7 @@ impl OrderedDType {
         !self.swapped
     }
 
-    /// The same dtype in another order.
+    /// Returns the same dtype in another byte order.
     ///
     /// ```
     /// use lanecast::{numpy::OrderedDType, ByteOrder, DType};
@@ -105,7 +105,7 @@ impl OrderedDType {
         Self::new(self.dtype, order)
     }
 
-    /// The same dtype in the opposite order.
+    /// Returns the same dtype in the opposite byte order.
     ///
     /// ```
     /// use lanecast::{numpy::OrderedDType, DType};
@@ -131,7 +131,7 @@ impl OrderedDType {
         }
     }
 
-    /// May a cast to `to` be done at this level?
+    /// Whether the level allows a cast to `to`.
     ///
     /// ```
     /// use lanecast::{numpy::OrderedDType, promotion::Casting};
@@ -145,7 +145,7 @@ impl OrderedDType {
 }
 
 impl From<DType> for OrderedDType {
-    /// In the order of the machine.
+    /// Converts to the byte order of the machine.
     fn from(dtype: DType) -> Self {
         Self { dtype, swapped: false }
     }
@@ -158,8 +158,8 @@ impl fmt::Display for OrderedDType {
         match (self.byteorder(), code) {
             ('=', Some(code)) => write!(f, "{native}{code}"),
             (order, Some(code)) => write!(f, "{order}{code}"),
-            // NumPy has no string for these: the name, which is of the machine's order unless it says
-            // another.
+            // NumPy has no string for these, so the name is written, in front of which another order than the
+            // machine's is given.
             ('=' | '|', None) => f.write_str(self.dtype.name()),
             (order, None) => write!(f, "{order}{}", self.dtype),
         }
@@ -169,8 +169,8 @@ impl fmt::Display for OrderedDType {
 impl FromStr for OrderedDType {
     type Err = NameError;
 
-    /// What NumPy's `dtype(..)` makes of a string that names one dtype: a name, or a character or a code such
-    /// as `f4` behind an optional byte order. `|` is the order of the machine.
+    /// Parses what NumPy's `dtype(..)` takes as the string of a single dtype: a name, or an optional byte order
+    /// and a character or a code such as `f4`. `|` is the order of the machine.
     fn from_str(text: &str) -> Result<Self, NameError> {
         let (order, code) = match text.as_bytes().first() {
             Some(b'<') => (ByteOrder::Little, &text[1..]),
@@ -180,7 +180,7 @@ impl FromStr for OrderedDType {
         };
         let error = || Dialect::NumPy.has_no(text);
         let dtype = DType::parse(Dialect::NumPy, code).map_err(|_| error())?;
-        // An order goes with a code; only a dtype without one has it in front of its name.
+        // An order may only stand before a character or a code, or before the name of a dtype that has no code.
         let is_code = code.len() == 1 || dtype.numpy_code().is_none_or(|known| known == code);
         if is_code { Ok(Self::new(dtype, order)) } else { Err(error()) }
     }

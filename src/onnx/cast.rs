@@ -1,4 +1,4 @@
-//! The two operators: what each version allows, and what they do.
+//! The operators Cast and CastLike: what each version allows, and what they do.
 
 use alloc::borrow::ToOwned;
 use alloc::string::ToString;
@@ -48,7 +48,7 @@ impl<'a> From<&'a str> for Attribute<'a> {
     }
 }
 
-/// What ±Inf becomes in the float8 FNUZ types, which have none, with `saturate`.
+/// What ±Inf becomes with `saturate` in the float8 FNUZ types, which do not have it.
 ///
 /// ```
 /// use lanecast::onnx::{Cast, DataType, FnuzInfinity, Options, Tensor};
@@ -69,7 +69,7 @@ pub enum FnuzInfinity {
     Nan,
 }
 
-/// What the specification leaves open or contradicts, where there is more than one documented answer.
+/// Choices where the specification leaves open or contradicts what the result is, and there is more than one documented answer.
 ///
 /// ```
 /// use lanecast::onnx::{Cast, DataType, Options, Tensor};
@@ -87,15 +87,15 @@ pub enum FnuzInfinity {
 #[non_exhaustive]
 #[must_use = "options do nothing until a cast takes them"]
 pub struct Options {
-    /// A NaN to a float4 or float6. Default: −0.
+    /// What a NaN becomes in float4 and float6. Default: −0.
     pub nan_to_finite: NanToFinite,
-    /// A float beyond the range of an integer of 8 bits or more. Default: saturate.
+    /// What a float beyond the range of an integer of 8 bits or more becomes. Default: saturate.
     pub int_overflow: Overflow,
-    /// A float beyond the range of a 2- or 4-bit integer. Default: wrap.
+    /// What a float beyond the range of a 2- or 4-bit integer becomes. Default: wrap.
     pub small_int_overflow: Overflow,
-    /// Rounding of a float to a 2- or 4-bit integer. Default: nearest, ties to even.
+    /// The rounding of floats to 2- and 4-bit integers. Default: nearest, ties to even.
     pub small_int_rounding: Rounding,
-    /// ±Inf to a float8 FNUZ type with `saturate`. Default: ±max.
+    /// What ±Inf becomes in a float8 FNUZ type with `saturate`. Default: ±max.
     pub fnuz_infinity: FnuzInfinity,
 }
 
@@ -106,7 +106,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults, which the current conformance data ask for.
+    /// Returns the defaults, which the current conformance data require.
     ///
     /// ```
     /// use lanecast::{Overflow, onnx::Options};
@@ -176,7 +176,7 @@ impl Options {
     }
 }
 
-/// What the operators have in common: a version, its attributes, and the open questions.
+/// What both operators have: a version, its attributes, and the choices where the specification is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Schema {
     operator: Operator,
@@ -201,7 +201,7 @@ impl Schema {
     }
 
     fn set(&mut self, name: &str, value: Attribute<'_>) -> Result<(), Error> {
-        // With the type of the attribute and the version of Cast that brought it.
+        // The type of the attribute, and the version of Cast that introduced it.
         let (expected, brought) = match name {
             "saturate" => ("INT", 19),
             "round_mode" => ("STRING", 24),
@@ -241,7 +241,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Does this version take and give the type?
+    /// Checks that this version takes and returns the type.
     fn check(&self, data_type: DataType) -> Result<(), Error> {
         let (operator, version) = (self.operator, self.version);
         if version < data_type.since() {
@@ -295,14 +295,14 @@ impl Schema {
     }
 }
 
-/// Makes the codes of FNUZ types NaN whose elements are ±Inf, as opposed to too large.
+/// Makes the codes of FNUZ types NaN whose source elements are ±Inf, and not only too large.
 fn nan_of_infinities(input: &Tensor<'_>, options: &CastOptions, codes: &mut [u8]) -> Result<(), Error> {
-    /// Elements at a time.
+    /// How many elements are cast at a time.
     const STEP: usize = 512;
     const NAN: u8 = 0x80;
 
     let (from, bytes) = match input.elements() {
-        // They have been parsed, and of what is a number only the word for infinity has an i.
+        // The strings have been parsed as numbers, of which only a word for infinity has an i.
         Elements::Strings(strings) => {
             let infinities = codes.iter_mut().zip(strings.iter()).filter(|(_, s)| s.contains(['i', 'I']));
             infinities.for_each(|(code, _)| *code = NAN);
@@ -326,7 +326,7 @@ fn nan_of_infinities(input: &Tensor<'_>, options: &CastOptions, codes: &mut [u8]
     Ok(())
 }
 
-/// The operator `Cast`, as one version of ONNX has it.
+/// The operator `Cast` in one of its versions.
 ///
 /// ```
 /// use lanecast::onnx::{Cast, DataType, Tensor};
@@ -345,7 +345,7 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// The operator of an opset: `to` and the other attributes, without it, are checked against its version there.
+    /// Makes the operator of an opset. `to` and `attributes`, which are the others, are checked against its version there.
     ///
     /// Up to opset 5, `to` is a string; later it is a number of [`DataType`].
     ///
@@ -360,8 +360,8 @@ impl Cast {
     ///
     /// # Errors
     ///
-    /// The opset has no `Cast`; its version does not have the attribute, or not of this type or value; it
-    /// does not give this type.
+    /// The opset has no `Cast`; its version there does not have an attribute, or not with this type or value; or it
+    /// does not return this type.
     pub fn new<'a>(
         opset: u32,
         to: impl Into<Attribute<'a>>,
@@ -391,7 +391,7 @@ impl Cast {
         Ok(Self { to, schema })
     }
 
-    /// The same operator with other answers to what the specification leaves open.
+    /// Returns the operator with other choices where the specification is open.
     ///
     /// ```
     /// use lanecast::onnx::{Cast, DataType, Options, Tensor};
@@ -418,7 +418,7 @@ impl Cast {
         self.to
     }
 
-    /// The version of the operator, which is the opset that brought it.
+    /// The version of the operator, which is the opset that introduced it.
     ///
     /// ```
     /// use lanecast::onnx::{Cast, DataType};
@@ -448,14 +448,14 @@ impl Cast {
     ///
     /// # Errors
     ///
-    /// The version does not take the type of the input; a string is no number, or none of the
-    /// target type; or there is no memory for the result.
+    /// The version does not take the type of the input; a string is not a number, or not one that the
+    /// target type holds; or there is no memory for the result.
     pub fn run(&self, input: &Tensor<'_>) -> Result<Tensor<'static>, Error> {
         self.schema.run(input, self.to)
     }
 }
 
-/// The operator `CastLike`, as one version of ONNX has it.
+/// The operator `CastLike` in one of its versions.
 ///
 /// ```
 /// use lanecast::onnx::{CastLike, DataType, Tensor};
@@ -472,7 +472,7 @@ pub struct CastLike {
 }
 
 impl CastLike {
-    /// The operator of an opset: the attributes are checked against its version there.
+    /// Makes the operator of an opset. The attributes are checked against its version there.
     ///
     /// ```
     /// use lanecast::onnx::CastLike;
@@ -481,12 +481,12 @@ impl CastLike {
     ///
     /// # Errors
     ///
-    /// The opset has no `CastLike`; its version does not have the attribute, or not of this type or value.
+    /// The opset has no `CastLike`, or its version there does not have an attribute, or not with this type or value.
     pub fn new(opset: u32, attributes: &[(&str, Attribute<'_>)]) -> Result<Self, Error> {
         Ok(Self { schema: Schema::new(Operator::CastLike, opset, attributes)? })
     }
 
-    /// The same operator with other answers to what the specification leaves open.
+    /// Returns the operator with other choices where the specification is open.
     ///
     /// ```
     /// use lanecast::onnx::{CastLike, Options};
@@ -499,7 +499,7 @@ impl CastLike {
         Self { schema: Schema { options, ..self.schema } }
     }
 
-    /// The version of the operator, which is the opset that brought it.
+    /// The version of the operator, which is the opset that introduced it.
     ///
     /// ```
     /// assert_eq!(lanecast::onnx::CastLike::new(28, &[])?.version(), 25);
@@ -509,7 +509,7 @@ impl CastLike {
         self.schema.version
     }
 
-    /// Casts a tensor to the type of another, of which nothing but the type matters.
+    /// Casts a tensor to the type of another, of which only the type matters.
     ///
     /// ```
     /// use lanecast::onnx::{CastLike, DataType, Tensor};
@@ -521,8 +521,8 @@ impl CastLike {
     ///
     /// # Errors
     ///
-    /// The version does not take the type of either input; a string is no number, or none of the
-    /// target type; or there is no memory for the result.
+    /// The version does not take the type of an input; a string is not a number, or not one that the
+    /// target type holds; or there is no memory for the result.
     pub fn run(&self, input: &Tensor<'_>, like: &Tensor<'_>) -> Result<Tensor<'static>, Error> {
         self.schema.check(like.data_type())?;
         self.schema.run(input, like.data_type())

@@ -1,4 +1,4 @@
-//! The element types of ONNX, and since when the operators take them.
+//! The element types of ONNX, and the versions of the operators that take them.
 
 use core::fmt;
 
@@ -48,7 +48,7 @@ macro_rules! data_types {
                 match self { $(Self::$variant => $dtype,)* }
             }
 
-            /// The first version of `Cast` that takes and gives this type.
+            /// The first version of `Cast` that takes and returns this type.
             pub(super) const fn since(self) -> u32 {
                 match self { $(Self::$variant => $since,)* }
             }
@@ -56,7 +56,7 @@ macro_rules! data_types {
     };
 }
 
-/// No version has it.
+/// A number above every version: none takes the type.
 pub(super) const NEVER: u32 = u32::MAX;
 
 data_types! {
@@ -100,7 +100,7 @@ impl DataType {
         self as u8
     }
 
-    /// The type of a number of `TensorProto`, if there is one.
+    /// The type with this number in `TensorProto`, if there is one.
     ///
     /// ```
     /// use lanecast::onnx::DataType;
@@ -111,7 +111,7 @@ impl DataType {
         Self::ALL.into_iter().find(|data_type| i64::from(data_type.code()) == code)
     }
 
-    /// The type of a name of `TensorProto`, spelt exactly.
+    /// The type with this name in `TensorProto`, which must match exactly.
     ///
     /// ```
     /// use lanecast::onnx::DataType;

@@ -1,4 +1,4 @@
-//! What can be wrong with an operator or its input.
+//! The errors of operators and of their inputs.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use crate::error::Error as CastError;
 use crate::scaled::Error as ScaledError;
 use crate::text;
 
-/// Why an operator is not valid, or could not run. Whatever another version of the operator would allow, the
+/// Why an operator is not valid, or could not run. If another version of the operator allows what was asked, the
 /// error names that version.
 ///
 /// ```
@@ -43,7 +43,7 @@ pub enum Error {
         /// The first version that has it, if there is one.
         since: Option<u32>,
     },
-    /// The attribute is of another type.
+    /// The attribute has another type.
     AttributeType {
         /// Which operator.
         operator: Operator,
@@ -51,18 +51,18 @@ pub enum Error {
         version: u32,
         /// The attribute.
         name: String,
-        /// The type it must have, `INT` or `STRING`.
+        /// The type that it must have: `INT` or `STRING`.
         expected: &'static str,
         /// A version in which it has the given type, if there is one.
         other: Option<u32>,
     },
-    /// The attribute has no such value.
+    /// The attribute cannot have this value.
     AttributeValue {
         /// The attribute.
         name: String,
-        /// What was given.
+        /// The value that was given.
         value: String,
-        /// What it can be.
+        /// The values that it can have.
         expected: &'static str,
     },
     /// The attribute was given twice.
@@ -70,7 +70,7 @@ pub enum Error {
         /// The attribute.
         name: String,
     },
-    /// The operator does not take or give this type in this version.
+    /// The operator does not take or return this type in this version.
     DataType {
         /// Which operator.
         operator: Operator,
@@ -78,7 +78,7 @@ pub enum Error {
         version: u32,
         /// The type.
         data_type: DataType,
-        /// Of which input, output or attribute; empty where it may be of any.
+        /// The input, output or attribute that has the type; empty if it may be any of them.
         place: &'static str,
         /// The first version that takes it, if there is one.
         since: Option<u32>,
@@ -90,32 +90,32 @@ pub enum Error {
     },
     /// The shape does not have as many elements as there are strings.
     Strings {
-        /// How many the shape has.
+        /// How many elements the shape has.
         elements: usize,
         /// How many strings there are.
         strings: usize,
     },
-    /// Strings are not bytes, and bytes are not strings.
+    /// Bytes were given for strings, or strings where numbers are needed.
     NotBytes,
-    /// A string that is no number, or is none of the target type.
+    /// A string is not a number, or not one that the target type holds.
     Text(text::Error),
-    /// A buffer of the wrong size.
+    /// A cast of elements failed, for example because of a buffer of the wrong size.
     Cast(CastError),
-    /// Two types that must be the same, and are not.
+    /// Two types must be the same, and are not.
     Types {
-        /// That of the input, or of the zero point.
+        /// The type of the input, or of the zero point.
         first: DataType,
-        /// That of the scale, or of an attribute.
+        /// The type of the scale, or of the zero point, or an attribute.
         second: DataType,
     },
-    /// Scales or zero points of another shape than the input and the attributes need. Nothing is broadcast.
+    /// Scales or zero points do not have the shape that the input and the attributes need. Nothing is broadcast.
     ScaleShape {
-        /// The shape that is needed; none: a scalar.
+        /// The shape that is needed; empty for a scalar.
         needed: Vec<usize>,
-        /// That of the tensor.
+        /// The shape of the tensor.
         given: Vec<usize>,
     },
-    /// A scaled cast that there is not.
+    /// The scaled cast does not exist, or failed.
     Scaled(Box<ScaledError>),
 }
 

@@ -1,4 +1,4 @@
-//! QuantizeLinear and DequantizeLinear: what each version allows, and the scalings that they are.
+//! The operators QuantizeLinear and DequantizeLinear: what each version allows, and the scalings that they use.
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::formats::options::{CastOptions, NanToFinite};
 use crate::room::filled;
 use crate::scaled::{Dequantizer, Error as ScaledError, Profile, Quantizer, Scaling};
 
-/// The attributes of both, with their defaults.
+/// A version of either operator, with its attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Rules {
     operator: Operator,
@@ -28,7 +28,7 @@ struct Rules {
     nan_to_finite: NanToFinite,
 }
 
-/// The version since which the elements may be of a type.
+/// The first version in which quantised elements may have a type.
 const fn since(data_type: DataType) -> Option<u32> {
     match data_type {
         DataType::Uint8 | DataType::Int8 => Some(10),
@@ -44,7 +44,7 @@ const fn since(data_type: DataType) -> Option<u32> {
     }
 }
 
-/// The version since which data may be of a type.
+/// The first version in which unquantised data may have a type.
 const fn data_since(data_type: DataType) -> Option<u32> {
     match data_type {
         DataType::Float | DataType::Int32 => Some(10),
@@ -53,7 +53,7 @@ const fn data_since(data_type: DataType) -> Option<u32> {
     }
 }
 
-/// The version since which scales may be of a type.
+/// The first version in which scales may have a type.
 const fn scale_since(data_type: DataType) -> Option<u32> {
     match data_type {
         DataType::Float => Some(10),
@@ -112,7 +112,7 @@ impl Rules {
             "block_size" => {
                 self.block_size = usize::try_from(value).map_err(|_| invalid(name, "0 or more"))?;
             }
-            // 0 is UNDEFINED, the default.
+            // For types, 0 is UNDEFINED, the default.
             _ if value == 0 => {}
             other => {
                 let data_type = DataType::from_code(value)
@@ -127,7 +127,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Does this version take and give the type, as an input, output or attribute of such a name?
+    /// Checks that this version takes the type for the input, output or attribute `place`, where the version `brought` introduced it.
     fn check(&self, data_type: DataType, brought: Option<u32>, place: &'static str) -> Result<DType, Error> {
         let (operator, version) = (self.operator, self.version);
         if brought.is_none_or(|brought| version < brought) {
@@ -137,7 +137,7 @@ impl Rules {
         data_type.dtype().ok_or(Error::NotBytes)
     }
 
-    /// The scaling of a shape of data by one of scales.
+    /// The scaling of data of one shape by scales of another.
     fn scaling(&self, shape: &[usize], scales: &[usize], scale: DType) -> Result<Scaling, Error> {
         let invalid = |name: &str, value: &dyn core::fmt::Debug, expected| Error::AttributeValue {
             name: name.to_owned(),
@@ -177,12 +177,12 @@ impl Rules {
     }
 }
 
-/// Is it the shape of one scale for all?
+/// Whether this is the shape of a single scale for all elements.
 fn is_one(scales: &[usize]) -> bool {
     matches!(scales, [] | [1])
 }
 
-/// The numbers of a tensor.
+/// The bytes of a tensor of numbers.
 fn numbers<'a>(tensor: &'a Tensor<'_>) -> Result<&'a [u8], Error> {
     match tensor.elements() {
         Elements::Numbers(.., bytes) => Ok(bytes),
@@ -190,7 +190,7 @@ fn numbers<'a>(tensor: &'a Tensor<'_>) -> Result<&'a [u8], Error> {
     }
 }
 
-/// The bytes of zero points. Those that do not count only say their type, and must be zero.
+/// The bytes of zero points. Unless they may count, they must be zero, only their type is used, and the result is None.
 fn zero_points<'a>(
     zero: Option<&'a Tensor<'_>>,
     scale: &Tensor<'_>,
@@ -204,7 +204,7 @@ fn zero_points<'a>(
     if may_count {
         return Ok(Some(bytes));
     }
-    // As float32, in which -0 is zero, too.
+    // Compared as float32, so that -0 is zero, too.
     let floats = Cast::new(28, DataType::Float, &[])?.run(zero)?;
     if numbers(&floats)?.as_chunks().0.iter().any(|&bytes| f32::from_le_bytes(bytes) != 0.0) {
         let what =
@@ -214,7 +214,7 @@ fn zero_points<'a>(
     Ok(None)
 }
 
-/// The operator `QuantizeLinear`, as one version of ONNX has it.
+/// The operator `QuantizeLinear` in one of its versions.
 ///
 /// ```
 /// use lanecast::onnx::{DataType, QuantizeLinear, Tensor};
@@ -233,7 +233,7 @@ pub struct QuantizeLinear {
 }
 
 impl QuantizeLinear {
-    /// The operator of an opset, with its attributes.
+    /// Makes the operator of an opset, with its attributes.
     ///
     /// ```
     /// use lanecast::onnx::QuantizeLinear;
@@ -246,13 +246,13 @@ impl QuantizeLinear {
     ///
     /// # Errors
     ///
-    /// The opset has no such operator, or its version does not have the attribute, or not of this type or value.
+    /// The opset has no such operator, or its version there does not have an attribute, or not with this type or value.
     pub fn new(opset: u32, attributes: &[(&str, Attribute<'_>)]) -> Result<Self, Error> {
         Ok(Self { rules: Rules::new(Operator::QuantizeLinear, opset, attributes)? })
     }
 
-    /// Quantises a tensor. The type of the result is that of the zero point, or `output_dtype`, or UINT8. One without elements
-    /// gives one without elements, whose scales are checked all the same.
+    /// Quantises a tensor. The type of the result is that of the zero point, else `output_dtype`, else UINT8. A tensor without
+    /// elements gives one without elements, but its scales are checked.
     ///
     /// ```
     /// use lanecast::onnx::{DataType, QuantizeLinear, Tensor};
@@ -265,7 +265,7 @@ impl QuantizeLinear {
     ///
     /// # Errors
     ///
-    /// The version does not take one of the types, or they do not go together; the scales do not have the shape that the input,
+    /// The version does not take one of the types, or not together; the scales do not have the shape that the input,
     /// `axis` and `block_size` need; or there is no memory for the result.
     pub fn run(
         &self,
@@ -301,7 +301,7 @@ impl QuantizeLinear {
     }
 }
 
-/// The operator `DequantizeLinear`, as one version of ONNX has it.
+/// The operator `DequantizeLinear` in one of its versions.
 ///
 /// ```
 /// use lanecast::onnx::{DataType, DequantizeLinear, Tensor};
@@ -319,7 +319,7 @@ pub struct DequantizeLinear {
 }
 
 impl DequantizeLinear {
-    /// The operator of an opset, with its attributes.
+    /// Makes the operator of an opset, with its attributes.
     ///
     /// ```
     /// use lanecast::onnx::DequantizeLinear;
@@ -334,7 +334,7 @@ impl DequantizeLinear {
         Ok(Self { rules: Rules::new(Operator::DequantizeLinear, opset, attributes)? })
     }
 
-    /// Dequantises a tensor. The type of the result is `output_dtype`, or that of the scale; FLOAT if that is FLOAT8E8M0.
+    /// Dequantises a tensor. The type of the result is `output_dtype`, else that of the scale, or FLOAT if that is FLOAT8E8M0.
     ///
     /// ```
     /// use lanecast::onnx::{DataType, DequantizeLinear, Tensor};
@@ -382,7 +382,7 @@ impl DequantizeLinear {
     }
 }
 
-/// The bytes of so many elements, if there is memory for them.
+/// Allocates the bytes of a result.
 fn room(dtype: DType, elements: usize, bytes: usize) -> Result<Vec<u8>, CastError> {
     filled(0, bytes).map_err(|_| CastError::Allocation { dtype, elements })
 }

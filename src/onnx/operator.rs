@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Which operator.
+/// One of the operators.
 ///
 /// ```
 /// use lanecast::onnx::Operator;
@@ -11,18 +11,18 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operator {
-    /// The target type is an attribute.
+    /// Casts to the type that an attribute gives.
     Cast,
-    /// The target type is that of the second input.
+    /// Casts to the type of the second input.
     CastLike,
-    /// Data over a scale, plus a zero point.
+    /// Quantises: data divided by a scale, plus a zero point.
     QuantizeLinear,
-    /// The way back.
+    /// Dequantises: the inverse of `QuantizeLinear`.
     DequantizeLinear,
 }
 
 impl Operator {
-    /// The opsets that brought another version of the operator.
+    /// The versions of the operator, each of which is the opset that introduced it.
     ///
     /// ```
     /// use lanecast::onnx::Operator;
@@ -36,8 +36,8 @@ impl Operator {
         }
     }
 
-    /// The version of the operator in an opset: the last that is not later. Opsets later than the last
-    /// version have that one.
+    /// The version of the operator in an opset: the last one that is not later than the opset. None if there is
+    /// none yet.
     ///
     /// ```
     /// use lanecast::onnx::Operator;
@@ -48,7 +48,7 @@ impl Operator {
         self.versions().iter().copied().rfind(|&version| version <= opset)
     }
 
-    /// The first version with what `Cast` has since this version of it.
+    /// The first version of the operator with what `Cast` has from its version `cast` on.
     pub(super) fn since(self, cast: u32) -> Option<u32> {
         self.versions().iter().copied().find(|&version| version >= cast)
     }

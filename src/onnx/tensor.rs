@@ -1,4 +1,4 @@
-//! Tensors: a shape, and numbers as ONNX lays them out, or strings.
+//! Tensors: a shape, and numbers in ONNX's layout, or strings.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::formats::dtype::DType;
 use crate::formats::layout::Packing;
 use crate::text;
 
-/// Strings in one buffer, as Arrow has them: string `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+/// Strings in one buffer, as in Arrow: string `i` is `bytes[offsets[i]..offsets[i + 1]]`.
 ///
 /// ```
 /// use lanecast::onnx::Strings;
@@ -27,7 +27,7 @@ pub struct Strings {
 }
 
 impl Strings {
-    /// Strings that are in one buffer already.
+    /// Makes strings of a buffer and offsets.
     ///
     /// ```
     /// use lanecast::onnx::Strings;
@@ -37,13 +37,13 @@ impl Strings {
     ///
     /// # Errors
     ///
-    /// The offsets do not ascend, go beyond the bytes, or enclose what is not UTF-8.
+    /// The offsets do not ascend, go beyond the bytes, or delimit bytes that are not UTF-8.
     pub fn new(offsets: Vec<i64>, bytes: Vec<u8>) -> Result<Self, text::Error> {
         text::check_offsets(&offsets, &bytes)?;
         Ok(Self { offsets, bytes })
     }
 
-    /// The same, if there is memory for it.
+    /// Clones the strings, if there is memory for that.
     pub(super) fn try_clone(&self) -> Result<Self, text::Error> {
         let (mut offsets, mut bytes) = (Vec::new(), Vec::new());
         let reserved =
@@ -56,7 +56,7 @@ impl Strings {
         Ok(Self { offsets, bytes })
     }
 
-    /// How many there are.
+    /// The number of strings.
     ///
     /// ```
     /// # use lanecast::onnx::Strings;
@@ -66,7 +66,7 @@ impl Strings {
         self.offsets.len() - 1
     }
 
-    /// Are there none?
+    /// Whether there are no strings.
     ///
     /// ```
     /// # use lanecast::onnx::Strings;
@@ -76,7 +76,7 @@ impl Strings {
         self.len() == 0
     }
 
-    /// One of them.
+    /// The string with this index.
     ///
     /// ```
     /// # use lanecast::onnx::Strings;
@@ -88,7 +88,7 @@ impl Strings {
         core::str::from_utf8(self.bytes.get(place(index)?..place(index.checked_add(1)?)?)?).ok()
     }
 
-    /// All of them, in order.
+    /// Iterates over the strings in order.
     ///
     /// ```
     /// # use lanecast::onnx::Strings;
@@ -99,7 +99,7 @@ impl Strings {
         (0..self.len()).map(|index| self.get(index).unwrap_or_default())
     }
 
-    /// The offsets: one more than there are strings.
+    /// The offsets, of which there is one more than strings.
     ///
     /// ```
     /// # use lanecast::onnx::Strings;
@@ -131,7 +131,7 @@ impl<S: AsRef<str>> FromIterator<S> for Strings {
     }
 }
 
-/// A tensor, which borrows its elements or owns them.
+/// A tensor, which borrows or owns its elements.
 ///
 /// ```
 /// use lanecast::onnx::{DataType, Tensor};
@@ -152,8 +152,8 @@ pub(super) enum Elements<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// Numbers, as `raw_data` of `TensorProto` has them: little-endian; elements of fewer than 8 bits packed
-    /// from the low bits of each byte up, over the flattened tensor.
+    /// Makes a tensor of numbers in the layout of `raw_data` of `TensorProto`: little-endian, with elements of fewer than 8 bits
+    /// packed from the low bits of each byte up, over the flattened tensor.
     ///
     /// ```
     /// use lanecast::onnx::{DataType, Tensor};
@@ -165,7 +165,7 @@ impl<'a> Tensor<'a> {
     ///
     /// # Errors
     ///
-    /// The bytes are not those of so many elements, or the type is STRING.
+    /// The bytes do not have the size of the shape's elements, or the type is STRING.
     pub fn new(shape: &[usize], data_type: DataType, bytes: impl Into<Cow<'a, [u8]>>) -> Result<Self, Error> {
         let bytes = bytes.into();
         let dtype = data_type.dtype().ok_or(Error::NotBytes)?;
@@ -173,7 +173,7 @@ impl<'a> Tensor<'a> {
         Ok(Self { shape: shape.to_vec(), elements: Elements::Numbers(data_type, dtype, bytes) })
     }
 
-    /// Strings.
+    /// Makes a tensor of strings.
     ///
     /// ```
     /// use lanecast::onnx::{DataType, Strings, Tensor};
@@ -189,7 +189,7 @@ impl<'a> Tensor<'a> {
         Self::of_strings(shape, Cow::Owned(strings))
     }
 
-    /// Strings that stay where they are.
+    /// Makes a tensor that borrows its strings.
     ///
     /// ```
     /// use lanecast::onnx::{Strings, Tensor};
@@ -213,7 +213,7 @@ impl<'a> Tensor<'a> {
         Ok(Self { shape: shape.to_vec(), elements: Elements::Strings(strings) })
     }
 
-    /// The length of each dimension; none for a scalar.
+    /// The length of each dimension; empty for a scalar.
     ///
     /// ```
     /// use lanecast::onnx::{DataType, Tensor};
@@ -270,14 +270,14 @@ impl<'a> Tensor<'a> {
         &self.elements
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub(super) fn count(&self) -> usize {
-        // Checked when the tensor was made. A product that has a 0 is 0, even where it overflows on the way.
+        // Overflow was checked when the tensor was made. A product with a factor 0 is 0, even if it overflows on the way.
         self.shape.iter().fold(1, |n: usize, &length| n.wrapping_mul(length))
     }
 }
 
-/// How many elements a shape has. A dimension of length 0 makes it none, however long the others are.
+/// The number of elements of a shape: 0 if a dimension has length 0, however long the others are.
 fn count(shape: &[usize]) -> Result<usize, Error> {
     if shape.contains(&0) {
         return Ok(0);

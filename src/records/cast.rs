@@ -1,4 +1,4 @@
-//! Casts buffers of records: field by field, each with the kernel of its pair of dtypes.
+//! Casts buffers of records field by field, each with the kernel of its pair of dtypes.
 
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
@@ -11,16 +11,16 @@ use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
 use crate::numpy::OrderedDType;
 
-/// Bytes of a tile, on either side: two of them fit into L1.
+/// The bytes of a tile on either side: two of them fit in L1.
 const TILE: usize = 4096;
 
-/// A cast of records that has been decided: which bytes of a record become which, by which kernels. Make one,
-/// keep it.
+/// A resolved cast of records: which bytes of a record are cast to which, by which kernels. Make one,
+/// and keep it.
 ///
 /// Fields are cast by position, as [`ItemDType::casting_to`] says. A sub-array of another shape is cut, or
-/// filled up with zeros; a dimension of 1, and one that the source lacks, is repeated; of one that the
-/// destination lacks the first item counts. Bytes of a record that belong to no field become zero. Of fields
-/// that overlap in the destination the later one wins.
+/// filled up with zeros; along a dimension that has extent 1 in the source, or that the source lacks, items are
+/// repeated; of a dimension that the destination lacks, the first item is taken. Bytes of a record that belong to
+/// no field become zero. Where fields overlap in the destination, the later one wins.
 ///
 /// ```
 /// use lanecast::{records::{RecordCaster, StructDType}, CastOptions};
@@ -41,7 +41,7 @@ pub struct RecordCaster {
     leaves: Vec<Leaf>,
 }
 
-/// A field, or the elements of a sub-array: elements of one pair of dtypes, at the same offsets in every record.
+/// A field, or the elements of a sub-array: elements of one pair of dtypes at the same offsets in every record.
 #[derive(Clone, Debug)]
 struct Leaf {
     caster: Caster,
@@ -50,24 +50,24 @@ struct Leaf {
     dst: usize,
     /// How many elements are contiguous on both sides.
     run: usize,
-    /// The dimensions by which runs repeat.
+    /// The dimensions along which runs repeat.
     repeats: Vec<Repeat>,
 }
 
-/// One dimension of a sub-array, or that of the records: how many items, and how many bytes from one to the next on either side.
+/// One dimension of a sub-array, or that of the records: the number of items, and the bytes from one to the next on either side.
 #[derive(Clone, Copy, Debug)]
 struct Repeat {
     count: usize,
     src: usize,
     dst: usize,
-    /// How many elements of the leaf come between the beginnings of two consecutive items. Counted for each cast, as stochastic
-    /// rounding draws by the number of an element.
+    /// How many elements of the leaf lie between the starts of two consecutive items. It is found for each cast, as the random words
+    /// of stochastic rounding depend on the number of an element.
     apart: usize,
 }
 
 impl RecordCaster {
-    /// Decides the cast of `from` to `to`. The options say what the values are; how they lie in memory, the
-    /// dtypes do.
+    /// Resolves the cast of `from` to `to`. The options only decide values; the layout in memory is that of the
+    /// dtypes.
     ///
     /// ```
     /// use lanecast::{records::{RecordCaster, StructDType}, CastOptions, DType};
@@ -109,12 +109,12 @@ impl RecordCaster {
     /// A buffer does not have the size of `n` records. Nothing was written.
     pub fn cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), StructError> {
         self.check(src.len(), dst.len(), n)?;
-        // Padding, and the items that a larger sub-array has more, are written by no field.
+        // No field writes padding, or the additional items of a larger sub-array.
         dst.fill(0);
         self.fields(src, dst, n)
     }
 
-    /// The same to memory that need not be initialised, which is returned initialised.
+    /// As [`RecordCaster::cast`], to memory that need not be initialised and is returned initialised.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -152,7 +152,7 @@ impl RecordCaster {
         Ok(())
     }
 
-    /// Have the buffers the sizes of `n` records?
+    /// Checks that the buffers have the sizes of `n` records.
     fn check(&self, src: usize, dst: usize, n: usize) -> Result<(), StructError> {
         for (side, itemsize, given) in [(Side::Source, self.from, src), (Side::Destination, self.to, dst)] {
             let needed = itemsize.checked_mul(n).ok_or(StructError::TooLarge)?;
@@ -164,7 +164,7 @@ impl RecordCaster {
     }
 }
 
-/// Walks the dtypes of both sides and collects the leaves.
+/// Collects the leaves of the dtypes on both sides, recursively.
 struct Planner<'a> {
     options: &'a CastOptions,
     repeats: Vec<Repeat>,
@@ -172,7 +172,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Offsets may wrap around only where a dimension has no items, so that nothing is cast.
+    /// Adds the leaves of a pair of items at these offsets, which may only wrap around if a dimension has no items, so that nothing is cast.
     fn item(&mut self, from: &ItemDType, to: &ItemDType, src: usize, dst: usize) -> Result<(), StructError> {
         match (from.as_record(), to.as_record()) {
             (Some(from), Some(to)) => self.record(from, to, src, dst)?,
@@ -218,9 +218,9 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Pushes the dimensions of a pair of sub-arrays, except those of one item: a shape may have any number of these, and `walk` calls
-    /// itself for each dimension. The last dimensions of both shapes belong together, as in broadcasting; of a dimension that the
-    /// destination lacks, the first item is taken.
+    /// Pushes the dimensions of a pair of sub-arrays, except those of one item: a shape may have any number of these, and `walk` recurses
+    /// for each dimension. The shapes are matched from their last dimensions on, as in broadcasting; of a dimension that the destination
+    /// lacks, the first item is taken.
     fn shape(&mut self, from: &ItemDType, to: &ItemDType) {
         let (mut src, mut dst) = (from.one().itemsize(), to.one().itemsize());
         let outside = self.repeats.len();
@@ -234,7 +234,7 @@ impl Planner<'_> {
             if repeat.count != 1 {
                 self.repeats.push(repeat);
             }
-            // These may wrap around only where another dimension is 0, so that nothing is cast.
+            // These may only wrap around if another dimension is 0, so that nothing is cast.
             src = src.wrapping_mul(source.unwrap_or(1));
             dst = dst.wrapping_mul(count);
         }
@@ -264,7 +264,7 @@ impl Planner<'_> {
 }
 
 impl Leaf {
-    /// How many bytes a run has on either side.
+    /// The bytes of a run on either side.
     fn run_bytes(&self) -> (usize, usize) {
         (self.run * self.caster.from().itemsize(), self.run * self.caster.to().itemsize())
     }
@@ -286,8 +286,8 @@ impl Leaf {
         self.walk(&repeats, inner, &src[self.src..], &mut dst[self.dst..], 0)
     }
 
-    /// Casts what is left of the dimensions `outer`, and `inner`. `first` is the number of the first element, of all of the leaf in all
-    /// records.
+    /// Casts along the remaining dimensions `outer`, and `inner`. `first` is the number of the first element, counted over the elements of the
+    /// leaf in all records.
     fn walk(
         &self,
         outer: &[Repeat],
@@ -306,7 +306,7 @@ impl Leaf {
     /// Casts one dimension, a tile at a time: gathers the runs, casts the tile, and scatters the results. A side on which runs are
     /// contiguous is read or written in place.
     ///
-    /// Not inlined into `walk`, which calls itself: each call would have tiles on the stack.
+    /// Not inlined into `walk`, which is recursive: each level would have the tiles on the stack.
     #[inline(never)]
     fn strip(
         &self,
@@ -317,8 +317,8 @@ impl Leaf {
     ) -> Result<(), Error> {
         let (from, to) = self.run_bytes();
         let (gathers, scatters) = (src_step != from, dst_step != to);
-        // Stochastic rounding draws by the number of an element: if the elements of a tile are not numbered in order, each run is cast
-        // by itself.
+        // The random words of stochastic rounding depend on the numbers of elements: if those of a tile are not consecutive, each run
+        // is cast by itself.
         let is_single = self.caster.route().is_stochastic && apart != self.run;
         if !gathers && !scatters && !is_single {
             return self.caster.at(first).cast(
@@ -355,7 +355,7 @@ impl Leaf {
 
 /// Copies `n` pieces of `width` bytes, which are `src_step` and `dst_step` bytes apart.
 fn copy(src: &[u8], src_step: usize, dst: &mut [u8], dst_step: usize, width: usize, n: usize) {
-    /// With a constant width, each piece is one load and one store.
+    /// With a constant width, a piece is copied with one load and one store.
     fn fixed<const W: usize>(src: &[u8], src_step: usize, dst: &mut [u8], dst_step: usize, n: usize) {
         for i in 0..n {
             dst[i * dst_step..][..W].copy_from_slice(&src[i * src_step..][..W]);

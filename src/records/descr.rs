@@ -1,5 +1,5 @@
 //! NumPy's texts for structured dtypes: type strings such as `(2,3)f8,i4`, lists of fields (`descr`), and the
-//! dictionaries that it prints where fields have offsets of their own.
+//! dictionaries that it prints for fields at offsets that a list cannot express.
 
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
@@ -11,7 +11,7 @@ use super::dtype::{Field, ItemBase, ItemDType, MAX_LEVELS, StructDType};
 use super::error::StructError;
 use crate::numpy::OrderedDType;
 
-/// Of literals within each other. Every text of a dtype has fewer: three for each record, those of the pair of a field and a
+/// How deep literals may be nested. The text of a dtype needs less: three levels for each record, and those of a pair of a dtype and a
 /// shape, and of a title and a name.
 const MAX_DEPTH: usize = 3 * MAX_LEVELS + 4;
 
@@ -31,7 +31,7 @@ enum Value {
     Dict(Vec<(Literal, Literal)>),
 }
 
-/// Reads literals. `at` only ever stands between two characters.
+/// Parses literals. `at` is always a character boundary.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -46,7 +46,7 @@ impl<'a> Parser<'a> {
         &self.text[self.at..]
     }
 
-    /// The next character behind white space.
+    /// Skips white space, and returns the next character.
     fn peek(&mut self) -> Option<char> {
         self.at = self.text.len() - self.rest().trim_start().len();
         self.rest().chars().next()
@@ -95,7 +95,7 @@ impl<'a> Parser<'a> {
         Ok(Literal { at, value })
     }
 
-    /// What is in brackets, and whether there was a comma.
+    /// Parses the items in brackets, and returns whether there was a comma.
     fn sequence(&mut self, close: char, depth: usize) -> Result<(Vec<Literal>, bool), StructError> {
         self.at += 1;
         let (mut items, mut comma) = (Vec::new(), false);
@@ -144,7 +144,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows a backslash.
+    /// Parses what follows a backslash.
     fn escape(&mut self) -> Result<char, StructError> {
         let needed = "an escape sequence of Python";
         let at = self.at;
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
         number.and_then(char::from_u32).ok_or_else(|| self.error(at, needed))
     }
 
-    /// A dtype, from whatever literal NumPy takes for one.
+    /// Makes a dtype of any literal that NumPy takes for one.
     fn item(&self, literal: &Literal) -> Result<ItemDType, StructError> {
         match &literal.value {
             Value::Str(string) => type_string(string),
@@ -280,7 +280,7 @@ impl<'a> Parser<'a> {
             };
             parts.push((self.str(name)?.to_owned(), title, self.item(format)?));
         }
-        // Within an aligned record NumPy aligns all records.
+        // NumPy aligns all records within an aligned one.
         if aligned && offsets.is_none() {
             for (.., dtype) in &mut parts {
                 dtype.align()?;
@@ -293,7 +293,7 @@ impl<'a> Parser<'a> {
             for (i, field) in record.fields.iter_mut().enumerate() {
                 field.offset = self.int(&offsets[i])?;
                 if aligned {
-                    // But where it prints one it does not say which of them were: those that there is room for.
+                    // But where NumPy prints one, it does not say which records in it are aligned: those for which there is room.
                     let mut within = field.dtype.clone();
                     within.align()?;
                     let end = match offsets.get(i + 1).or(itemsize) {
@@ -327,13 +327,13 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The bytes of `'|V3'`, which NumPy's `descr` has where there is nothing.
+/// The bytes of padding such as `'|V3'`, which NumPy's `descr` has for gaps.
 fn padding(dtype: &Literal) -> Option<usize> {
     let Value::Str(string) = &dtype.value else { return None };
     string.strip_prefix('|').unwrap_or(string).strip_prefix('V')?.parse().ok()
 }
 
-/// `f4`, `3f4`, `(2,3)f4`; or several of them with commas between, which are a record.
+/// Parses `f4`, `3f4` or `(2,3)f4`, or several of them separated by commas, which are a record.
 fn type_string(text: &str) -> Result<ItemDType, StructError> {
     let mut depth = 0i32;
     let mut pieces: Vec<&str> = text
@@ -345,7 +345,7 @@ fn type_string(text: &str) -> Result<ItemDType, StructError> {
     if let [one] = pieces[..] {
         return piece(one);
     }
-    // A comma at the end makes a record of what is before it.
+    // A comma at the end makes even a single item a record.
     if pieces.last().is_some_and(|last| last.trim().is_empty()) {
         pieces.pop();
     }
@@ -370,9 +370,9 @@ fn piece(text: &str) -> Result<ItemDType, StructError> {
 impl FromStr for ItemDType {
     type Err = StructError;
 
-    /// A type string, or the text of NumPy's `descr` or `str` of a dtype.
+    /// Parses a type string, or the text of `descr` or `str` of a dtype in NumPy.
     fn from_str(text: &str) -> Result<Self, StructError> {
-        // A unit of time, as in `M8[s]`, is no list.
+        // A unit of time, as in `M8[s]`, is not a list.
         let begins = text.trim_start().starts_with(['\'', '"', '[', '{', '(']);
         if !begins || !text.contains(['\'', '"', '[', '{']) {
             return type_string(text);
@@ -389,7 +389,7 @@ impl FromStr for ItemDType {
 impl FromStr for StructDType {
     type Err = StructError;
 
-    /// As [`ItemDType`]'s, of one record.
+    /// Parses what [`ItemDType`] parses, if it is a single record.
     fn from_str(text: &str) -> Result<Self, StructError> {
         match text.parse()? {
             ItemDType { base: ItemBase::Record(record), shape, .. } if shape.is_empty() => Ok(record),
@@ -398,7 +398,7 @@ impl FromStr for StructDType {
     }
 }
 
-/// Prints as Python's `repr` of a string.
+/// Prints a string as Python's `repr` does.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -430,7 +430,7 @@ impl fmt::Display for Tuple<'_> {
     }
 }
 
-/// One of these is written as it stands inside of a list, with its quotes.
+/// Prints an item as in a list of fields: a type string with its quotes, or a record.
 struct Base<'a>(&'a ItemBase);
 
 impl fmt::Display for Base<'_> {
@@ -443,8 +443,8 @@ impl fmt::Display for Base<'_> {
 }
 
 impl StructDType {
-    /// The text of NumPy's `descr`: a list of fields, with `('', '|V3')` where there are three bytes of
-    /// nothing.
+    /// Returns the text of NumPy's `descr`: a list of fields, with entries such as `('', '|V3')` for a gap of
+    /// three bytes.
     ///
     /// ```
     /// let record: lanecast::records::StructDType = "2i4,f8".parse()?;
@@ -488,7 +488,7 @@ impl StructDType {
 }
 
 impl fmt::Display for StructDType {
-    /// The list of fields, or NumPy's dictionary where there is none.
+    /// Prints the list of fields, or NumPy's dictionary if there is no list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Ok(descr) = self.descr() {
             return f.write_str(&descr);
@@ -513,7 +513,7 @@ impl fmt::Display for StructDType {
 }
 
 impl fmt::Display for ItemDType {
-    /// A type string, a record's text, or a tuple of either and a shape.
+    /// Prints a type string, the text of a record, or a tuple of either and a shape.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.base, &self.shape[..]) {
             (ItemBase::Element(element), []) => write!(f, "{element}"),

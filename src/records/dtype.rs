@@ -1,4 +1,4 @@
-//! The dtypes of records: what they are, and what they promote to.
+//! The dtypes of records, and their promotion.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -11,12 +11,12 @@ use crate::formats::layout::ByteOrder;
 use crate::numpy::OrderedDType;
 use crate::promotion::{Casting, Rules};
 
-/// Records within records: deeper than any dtype is, and shallow enough for any stack.
+/// How deep records may be nested: deeper than any dtype in use, and not too deep for any stack.
 pub(super) const MAX_LEVELS: usize = 32;
 
-/// What one item of a buffer is: an element, a record, or a sub-array of either.
+/// The dtype of one item of a buffer: an element, a record, or a sub-array of either.
 ///
-/// Reads what NumPy's `dtype(..)` reads of a string (but for spaces and signs within its numbers, and byte orders before a shape), and the text of its `descr` and of its `str`.
+/// It parses the strings that NumPy's `dtype(..)` takes (except spaces and signs within numbers, and byte orders before a shape), and the texts of a dtype's `descr` and `str`.
 ///
 /// ```
 /// use lanecast::{records::ItemDType, DType};
@@ -34,7 +34,7 @@ pub struct ItemDType {
     pub(super) itemsize: usize,
 }
 
-/// What an [`ItemDType`] is one or many of.
+/// The dtype of which an [`ItemDType`] is one or many.
 ///
 /// ```
 /// use lanecast::{records::{ItemBase, ItemDType}, DType};
@@ -44,16 +44,16 @@ pub struct ItemDType {
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ItemBase {
-    /// Of one dtype. Those of fewer than 8 bits take a byte each.
+    /// An element. Those of fewer than 8 bits take a byte each.
     Element(OrderedDType),
-    /// Of named fields.
+    /// A record of named fields.
     Record(StructDType),
 }
 
 /// The dtype of a record: named fields at offsets.
 ///
-/// Two are equal if their names, titles, dtypes, offsets and sizes are, whatever alignment they were made
-/// for.
+/// Two are equal if their names, titles, dtypes, offsets and sizes are, whether or not they were made
+/// aligned.
 ///
 /// ```
 /// use lanecast::{promotion::{Casting, Rules}, records::StructDType};
@@ -71,7 +71,7 @@ pub struct StructDType {
     pub(super) fields: Vec<Field>,
     pub(super) itemsize: usize,
     pub(super) aligned: bool,
-    /// 1, and so many more as there are records within each other in it.
+    /// The depth of nested records: 1 if no field is a record.
     levels: usize,
 }
 
@@ -86,13 +86,13 @@ pub struct StructDType {
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Field {
-    /// Its name. No two fields of a record share one.
+    /// The name. No two fields of a record share one.
     pub name: String,
-    /// A title besides the name, which promotion and casting look at.
+    /// The title besides the name, if there is one. Promotion and casting compare titles, too.
     pub title: Option<String>,
     /// The byte of the record at which it starts.
     pub offset: usize,
-    /// What it holds.
+    /// The dtype of the field.
     pub dtype: ItemDType,
 }
 
@@ -104,7 +104,7 @@ impl PartialEq for StructDType {
 
 impl Eq for StructDType {}
 
-/// Of what makes two equal.
+/// Hashes what equality compares.
 impl Hash for StructDType {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.fields, self.itemsize).hash(state);
@@ -118,7 +118,7 @@ impl From<OrderedDType> for ItemDType {
 }
 
 impl From<DType> for ItemDType {
-    /// In the byte order of the machine.
+    /// Converts to an element in the byte order of the machine.
     fn from(dtype: DType) -> Self {
         OrderedDType::from(dtype).into()
     }
@@ -143,7 +143,7 @@ impl From<&Self> for ItemDType {
 }
 
 impl ItemDType {
-    /// A sub-array of items, in C order. A sub-array of sub-arrays is one of both shapes.
+    /// Returns the dtype of a sub-array of items in C order. A sub-array of sub-arrays is one sub-array of both shapes.
     ///
     /// ```
     /// use lanecast::{records::ItemDType, DType};
@@ -154,14 +154,14 @@ impl ItemDType {
     ///
     /// # Errors
     ///
-    /// Its size overflows `usize`.
+    /// The size overflows `usize`.
     pub fn array(self, shape: &[usize]) -> Result<Self, StructError> {
         let shape = [shape, &self.shape].concat();
         let one = match &self.base {
             ItemBase::Element(element) => element.dtype().itemsize(),
             ItemBase::Record(record) => record.itemsize,
         };
-        // An extent of 0 makes it 0, wherever that stands.
+        // Any extent of 0 makes the size 0, even if the product of the others overflows.
         let itemsize = match shape.contains(&0) {
             true => 0,
             false => {
@@ -171,7 +171,7 @@ impl ItemDType {
         Ok(Self { base: self.base, shape, itemsize })
     }
 
-    /// What it is one or many of.
+    /// The dtype of which it is one or many.
     ///
     /// ```
     /// use lanecast::records::{ItemBase, ItemDType};
@@ -183,7 +183,7 @@ impl ItemDType {
         &self.base
     }
 
-    /// How many in each dimension. Empty for one.
+    /// The extents of the sub-array. Empty for a single item.
     ///
     /// ```
     /// assert!(lanecast::records::ItemDType::from(lanecast::DType::F32).shape().is_empty());
@@ -192,7 +192,7 @@ impl ItemDType {
         &self.shape
     }
 
-    /// The bytes that it takes.
+    /// The size in bytes.
     ///
     /// ```
     /// assert_eq!("i1,f8".parse::<lanecast::records::ItemDType>()?.itemsize(), 9);
@@ -202,7 +202,7 @@ impl ItemDType {
         self.itemsize
     }
 
-    /// The alignment that it wants: 1 for a record that was not made for one.
+    /// The alignment in bytes: 1 for a record that was not made aligned.
     ///
     /// ```
     /// assert_eq!("(2,3)f8".parse::<lanecast::records::ItemDType>()?.alignment(), 8);
@@ -215,7 +215,7 @@ impl ItemDType {
         }
     }
 
-    /// Is everything in it in the order of this machine?
+    /// Whether all elements in it have the byte order of this machine.
     ///
     /// ```
     /// assert!("i1,f8".parse::<lanecast::records::ItemDType>()?.is_native());
@@ -236,7 +236,7 @@ impl ItemDType {
         Self { base, shape: self.shape.clone(), itemsize: self.itemsize }
     }
 
-    /// The same with everything in it in another byte order.
+    /// Returns the same dtype with all elements in another byte order.
     ///
     /// ```
     /// use lanecast::{records::ItemDType, ByteOrder};
@@ -249,11 +249,11 @@ impl ItemDType {
         self.map(&|element| element.new_byteorder(order))
     }
 
-    /// The least level that allows a cast to `to`; None where there is no such cast.
+    /// The least level that allows a cast to `to`; None if there is no such cast.
     ///
-    /// The fields of a record are cast by position, so their number must agree. Other names or titles are
-    /// safe, other offsets equivalent. What is no record becomes every field of one, a record of one field
-    /// what that becomes, and a sub-array one of another shape.
+    /// The fields of a record are cast by position, so their number must agree. Different names or titles are
+    /// safe, different offsets equivalent. An item that is not a record is cast to every field of one, a record of
+    /// one field is cast as that field, and a sub-array may be cast to another shape.
     ///
     /// ```
     /// use lanecast::{promotion::Casting, records::ItemDType};
@@ -291,7 +291,7 @@ impl ItemDType {
         }
     }
 
-    /// Aligns its records, as they are within an aligned one.
+    /// Aligns its record, as records within an aligned one are.
     pub(super) fn align(&mut self) -> Result<(), StructError> {
         if let ItemBase::Record(record) = &mut self.base {
             record.align()?;
@@ -303,7 +303,7 @@ impl ItemDType {
         Ok(())
     }
 
-    /// The record, if it is one and not many.
+    /// The record, if it is a single one.
     pub(super) fn as_record(&self) -> Option<&StructDType> {
         match &self.base {
             ItemBase::Record(record) if self.shape.is_empty() => Some(record),
@@ -311,7 +311,7 @@ impl ItemDType {
         }
     }
 
-    /// One of those that it is many of.
+    /// The dtype of a single item of the sub-array.
     pub(super) fn one(&self) -> Self {
         match &self.base {
             ItemBase::Element(element) => (*element).into(),
@@ -319,7 +319,7 @@ impl ItemDType {
         }
     }
 
-    /// May a cast to `to` be done at this level?
+    /// Whether the level allows a cast to `to`.
     ///
     /// ```
     /// use lanecast::{promotion::Casting, records::ItemDType};
@@ -331,7 +331,7 @@ impl ItemDType {
         self.casting_to(to).is_some_and(|needed| needed <= level)
     }
 
-    /// What two items become, in the order of the machine: elements by the ruleset, records field by field.
+    /// Returns the common dtype of two items, in the byte order of the machine: elements promote by the ruleset, records field by field.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, records::ItemDType};
@@ -342,7 +342,7 @@ impl ItemDType {
     ///
     /// # Errors
     ///
-    /// The shapes differ, or one is a record and the other is not; else as [`StructDType::promote`].
+    /// The shapes differ, only one of the two is a record, or as [`StructDType::promote`].
     pub fn promote(&self, other: &Self, rules: &Rules) -> Result<Self, StructError> {
         let base: Self = match (&self.base, &other.base) {
             (ItemBase::Element(a), ItemBase::Element(b)) => rules.promote(a.dtype(), b.dtype())?.into(),
@@ -357,7 +357,7 @@ impl ItemDType {
 }
 
 impl StructDType {
-    /// Fields without anything between them.
+    /// Makes a record of fields without gaps.
     ///
     /// ```
     /// use lanecast::{records::StructDType, DType};
@@ -368,7 +368,7 @@ impl StructDType {
     ///
     /// # Errors
     ///
-    /// Two names are the same, the size overflows `usize`, or there are more than 32 records within each other.
+    /// Two names are the same, the size overflows `usize`, or records are nested more than 32 deep.
     pub fn packed<N: Into<String>, D: Into<ItemDType>>(
         fields: impl IntoIterator<Item = (N, D)>,
     ) -> Result<Self, StructError> {
@@ -376,7 +376,7 @@ impl StructDType {
         Self::in_sequence(fields.collect(), false)
     }
 
-    /// Fields at offsets that are multiples of their alignments, in a record of such a size: the layout of C.
+    /// Makes a record in the layout of C: each offset is a multiple of the field's alignment, and the size one of the largest alignment.
     ///
     /// ```
     /// use lanecast::{records::StructDType, DType};
@@ -396,7 +396,7 @@ impl StructDType {
         Self::in_sequence(fields.collect(), true)
     }
 
-    /// Aligns the fields, if they have nothing between them.
+    /// Aligns the fields, unless there are gaps between them.
     fn align(&mut self) -> Result<(), StructError> {
         let (mut end, mut size, mut largest) = (0, 0usize, 1);
         let mut follows =
@@ -434,7 +434,7 @@ impl StructDType {
         Self::checked(placed, itemsize, aligned)
     }
 
-    /// Fields at offsets of one's own, which may leave gaps, overlap, and be in any order.
+    /// Makes a record of fields at given offsets, which may leave gaps, overlap, and be in any order.
     ///
     /// ```
     /// use lanecast::{records::{Field, StructDType}, DType};
@@ -449,7 +449,7 @@ impl StructDType {
     ///
     /// # Errors
     ///
-    /// Two names are the same, a field ends behind the record, or there are more than 32 records within each other.
+    /// Two names are the same, a field ends behind the record, or records are nested more than 32 deep.
     pub fn with_offsets(fields: Vec<Field>, itemsize: usize) -> Result<Self, StructError> {
         Self::checked(fields, itemsize, false)
     }
@@ -490,7 +490,7 @@ impl StructDType {
         &self.fields
     }
 
-    /// The field of a name.
+    /// The field with this name.
     ///
     /// ```
     /// let record: lanecast::records::StructDType = "i4,f8".parse()?;
@@ -502,7 +502,7 @@ impl StructDType {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The bytes of a record.
+    /// The size of a record in bytes.
     ///
     /// ```
     /// assert_eq!("i4,f8".parse::<lanecast::records::StructDType>()?.itemsize(), 12);
@@ -512,7 +512,7 @@ impl StructDType {
         self.itemsize
     }
 
-    /// The largest alignment of its fields, if it was made for that; else 1.
+    /// The largest alignment of the fields if the record was made aligned, else 1.
     ///
     /// ```
     /// assert_eq!("i4,f8".parse::<lanecast::records::StructDType>()?.alignment(), 1);
@@ -523,7 +523,7 @@ impl StructDType {
         if self.aligned { wanted } else { 1 }
     }
 
-    /// Is everything in it in the order of this machine?
+    /// Whether all elements in it have the byte order of this machine.
     ///
     /// ```
     /// assert!("i1,f8".parse::<lanecast::records::StructDType>()?.is_native());
@@ -538,7 +538,7 @@ impl StructDType {
         Self { fields: self.fields.iter().map(field).collect(), ..*self }
     }
 
-    /// The same with everything in it in another byte order.
+    /// Returns the same dtype with all elements in another byte order.
     ///
     /// ```
     /// use lanecast::{records::StructDType, ByteOrder};
@@ -551,7 +551,7 @@ impl StructDType {
         self.map(&|element| element.new_byteorder(order))
     }
 
-    /// The least level that allows a cast to `to`; None where there is no such cast. As
+    /// The least level that allows a cast to `to`; None if there is no such cast. See
     /// [`ItemDType::casting_to`].
     ///
     /// ```
@@ -577,7 +577,7 @@ impl StructDType {
         Some(level)
     }
 
-    /// May a cast to `to` be done at this level?
+    /// Whether the level allows a cast to `to`.
     ///
     /// ```
     /// use lanecast::{promotion::Casting, records::StructDType};
@@ -589,8 +589,8 @@ impl StructDType {
         self.casting_to(to).is_some_and(|needed| needed <= level)
     }
 
-    /// What two records become: one with the same names, whose fields are promoted. Offsets do not count: it
-    /// is packed, or aligned if one of the two is.
+    /// Returns the common dtype of two records: one with the same names, whose fields are promoted. Whatever their offsets,
+    /// it has no gaps, or is aligned if either of the two is.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, records::StructDType};

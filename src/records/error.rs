@@ -1,4 +1,4 @@
-//! What can be wrong with structured dtypes, and with casts of records.
+//! The errors of structured dtypes and of casts of records.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,77 +20,77 @@ use crate::promotion::PromotionError;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StructError {
-    /// A text that is no dtype.
+    /// A text is not a dtype.
     Syntax {
         /// The text.
         text: String,
-        /// The byte at which it goes wrong.
+        /// The byte at which it is wrong.
         at: usize,
         /// What is needed there.
         needed: &'static str,
     },
-    /// A type string that names no dtype.
+    /// A type string does not name a dtype.
     Name(NameError),
-    /// Two fields of one name or title.
+    /// Two fields share a name or title.
     DuplicateName {
         /// The name.
         name: String,
     },
     /// A size overflows `usize`.
     TooLarge,
-    /// Too many records within each other.
+    /// Records are nested too deep.
     TooDeep {
-        /// How many.
+        /// How deep they are nested.
         levels: usize,
-        /// So many there may be.
+        /// How deep they may be nested.
         most: usize,
     },
-    /// A field that ends behind its record.
+    /// A field ends behind its record.
     OutOfBounds {
         /// The name of the field.
         field: String,
-        /// The byte behind it.
+        /// The byte behind the field.
         end: usize,
         /// The bytes of the record.
         itemsize: usize,
     },
-    /// A field that is not at a multiple of its alignment, in a record that says it is aligned.
+    /// A field is not at a multiple of its alignment, in a record that is to be aligned.
     Misaligned {
         /// The name of the field.
         field: String,
     },
-    /// A field that starts before the end of the one before it, which a list of fields cannot say.
+    /// A field starts before the end of the one before it, which a list of fields cannot express.
     NoDescr {
         /// The name of the field.
         field: String,
     },
-    /// A field whose name is empty, which a list of fields would name by its number.
+    /// A field has an empty name, for which a list of fields would give it a name by its number.
     NoName,
-    /// A promotion of records with other names, or in another order.
+    /// Records to promote have different names, or the names in a different order.
     FieldNames {
         /// The names of both.
         names: [Vec<String>; 2],
     },
-    /// A promotion of two fields with different titles.
+    /// Two fields to promote have different titles.
     FieldTitles {
         /// The name of the field.
         field: String,
     },
-    /// A promotion of sub-arrays of different shapes.
+    /// Sub-arrays to promote have different shapes.
     Shapes {
         /// Both shapes.
         shapes: [Vec<usize>; 2],
     },
-    /// A promotion of a record with an element.
+    /// A record does not promote with an element.
     RecordAndElement,
-    /// A cast between records of different numbers of fields, or from several fields to one element.
+    /// A cast is between records with different numbers of fields, or from several fields to one element.
     FieldCount {
-        /// Fields of the source.
+        /// How many fields the source has.
         source: usize,
-        /// Fields that the destination needs.
+        /// How many fields the destination needs.
         needed: usize,
     },
-    /// A buffer that does not have the size that its records need.
+    /// A buffer does not have the size that its records need.
     BufferSize {
         /// Which buffer.
         side: Side,
@@ -101,9 +101,9 @@ pub enum StructError {
         /// The bytes that it has.
         given: usize,
     },
-    /// A promotion of two elements.
+    /// Two elements do not promote.
     Promotion(PromotionError),
-    /// A cast of elements.
+    /// A cast of elements failed.
     Cast(Error),
 }
 

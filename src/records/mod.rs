@@ -1,4 +1,4 @@
-//! Structured dtypes: records of named fields, as NumPy has them, and casts of buffers of them.
+//! Structured dtypes, as in NumPy: records of named fields, and casts of buffers of records.
 //!
 //! ```
 //! use lanecast::{promotion::Rules, records::StructDType};
