@@ -550,9 +550,9 @@ pub(crate) fn few_by_default<S: Element, D: Element>(src: &[S]) -> Option<Vec<D>
     if new.capacity() < src.len() {
         return None;
     }
-    // SAFETY: the slice has so many elements, and the vector has room for as many. They have the dtypes of the plan, one dtype element in
-    // each, as the options say by which the plan was found. The vector is new, so it does not overlap the slice. The kernel initialises
-    // all of its elements.
+    // SAFETY: `src.len()` is the length of the slice, and the vector has room for as many elements. Each is one element of the plan's dtype,
+    // as the options say by whose key the plan was found. The vector is new, so it does not overlap the slice. The kernel initialises all
+    // of its elements.
     unsafe {
         // Checked above, but the compiler forgets it across the allocation; `run_quick` would then keep the plan in memory for its other branch.
         hint::assert_unchecked(plan.casts_at_once(src.len()));
@@ -607,8 +607,8 @@ pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<()
 ///
 /// # Errors
 ///
-/// The lengths differ, the instruction set that the options or `LANECAST_ISA` name is not available, or there is no memory for what is
-/// decided about the first cast of a pair. Nothing was written.
+/// The lengths differ, the instruction set that the options or `LANECAST_ISA` name is not available, or there is no memory for the plan,
+/// which the first cast of a pair makes. Nothing was written.
 pub fn cast_slice_with<S: Element, D: Element>(
     src: &[S],
     dst: &mut [D],

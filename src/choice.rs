@@ -7,11 +7,12 @@ impl Isa {
     /// The instruction set that casts run on unless [`CastOptions::isa`](crate::CastOptions::isa) names another:
     /// that of the environment variable `LANECAST_ISA`, else the fastest that is available.
     ///
-    /// The variable is read once, by the first cast or call of this function, without the lock of the standard library. No other thread may set environment
-    /// variables meanwhile (`std::env::set_var` is safe only while all other threads read them through `std::env`): a program that sets variables calls this
-    /// before it starts other threads. Without the feature `std` the variable is not read.
+    /// The variable is read once, by the first cast or call of this function, without the lock of the standard library. No other thread
+    /// may set environment variables meanwhile (`std::env::set_var` is safe only while all other threads read them through `std::env`): a
+    /// program that sets variables calls this before it starts other threads. Without the feature `std` the variable is not read.
     ///
-    /// If it names no available instruction set, this function and every cast that relies on it return an error: a silent fallback would hide a misspelt name.
+    /// If it names no available instruction set, this function and every cast that relies on it return an error: a silent fallback would
+    /// hide a misspelt name.
     ///
     /// ```
     /// use lanecast::Isa;

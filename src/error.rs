@@ -66,7 +66,7 @@ pub enum Error {
         /// The bytes that it has.
         given: usize,
     },
-    /// The size of a buffer of so many elements overflows `usize`.
+    /// The size of a buffer overflows `usize`.
     SizeOverflow {
         /// Which buffer.
         side: Side,

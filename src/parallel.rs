@@ -382,7 +382,7 @@ fn cast(caster: &Caster, src: &[u8], dst: Destination<'_, u8>, n: usize, _: usiz
     caster.fill(src, dst, n).map(drop)
 }
 
-/// Does `work` with all chunks. If elements are lost, the error is that of the first of them.
+/// Calls `work` for all chunks. If elements are lost, the error is that of the first of them.
 pub(crate) fn run(
     caster: &Caster,
     src: &[u8],

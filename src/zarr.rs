@@ -197,8 +197,9 @@ fn add_made(caster: &Caster, keys: &[CodeRange], made: &mut Vec<CodeRange>) -> R
 ///
 /// 1. `map`: pairs of the code of a source value and the code that it becomes. The first match counts; a NaN matches any NaN, and −0 matches 0.
 /// 2. The same value, if the destination has it.
-/// 3. `rounding`; and if the result is out of range, `out_of_range`: [`Saturate`](Overflow::Saturate), which Zarr calls `clamp`, gives the nearest
-///    value, or infinity if the destination has it; [`Wrap`](Overflow::Wrap), for integers only, takes the result modulo 2 to the number of their bits.
+/// 3. `rounding`; and if the result is out of range, `out_of_range`: [`Saturate`](Overflow::Saturate), which Zarr calls `clamp`, gives the
+///    nearest value, or infinity if the destination has it; [`Wrap`](Overflow::Wrap), for integers only, takes the result modulo 2 to the
+///    number of their bits.
 ///
 /// All other elements are refused: those out of range without a rule for these, and NaN and infinity if the destination does not have them.
 ///

@@ -16,7 +16,8 @@ pub(super) const MAX_LEVELS: usize = 32;
 
 /// The dtype of one item of a buffer: an element, a record, or a sub-array of either.
 ///
-/// It parses the strings that NumPy's `dtype(..)` takes (except spaces and signs within numbers, and byte orders before a shape), and the texts of a dtype's `descr` and `str`.
+/// It parses the strings that NumPy's `dtype(..)` takes (except spaces and signs within numbers, and byte orders before a
+/// shape), and the texts of a dtype's `descr` and `str`.
 ///
 /// ```
 /// use lanecast::{records::ItemDType, DType};

@@ -201,7 +201,7 @@ fn shortest(format: FloatFormat, code: u64) -> f64 {
     let of = Short::<32>::new;
     let interval = Interval::of(format, code);
     for digits in 0..17 {
-        // The nearest decimal with so many digits.
+        // The nearest decimal with one digit before the point and `digits` after it.
         let text = of(format_args!("{x:.digits$e}"));
         let text = text.as_str();
         if interval.contains(text) {
@@ -214,7 +214,7 @@ fn shortest(format: FloatFormat, code: u64) -> f64 {
         let text = if parse(text) < x {
             of(format_args!("{}e{exponent}", units + 1))
         } else if units == 10u64.pow(digits as u32) {
-            // Below a power of ten, decimals of so many digits are ten times as close.
+            // Below a power of ten, decimals with the same number of digits are ten times as close.
             of(format_args!("{}e{}", 10 * units - 1, exponent - 1))
         } else {
             of(format_args!("{}e{exponent}", units - 1))

@@ -32,8 +32,9 @@
 //! A float is written as the shortest decimal that reads as the same element of *its own* dtype (as if that had no largest value), and of several the
 //! nearest, with ties to the even one: a third is 0.33333334 as float32, 0.3333 as float16 and 0.34 as float8_e4m3fn. Its digits are written out
 //! ([`Notation`]), with `.0` after a whole number. Special values are `NaN`, `INF`, `-INF` and `-0.0`. Integers are
-//! decimal; bool is `1` or `0`. `INF` only reads as Inf of float8 with `saturate(false)`: as in every cast, it becomes the largest value otherwise. Texts of float8_e8m0fnu
-//! read back with the default options and with `E8m0Rounding::Nearest`; the smallest, 5e-39 for 2^-127, reads as NaN with `saturate(false)`.
+//! decimal; bool is `1` or `0`. `INF` only reads as Inf of float8 with `saturate(false)`: as in every cast, it becomes the largest value otherwise.
+//! Texts of float8_e8m0fnu read back with the default options and with `E8m0Rounding::Nearest`; the smallest, 5e-39 for 2^-127, reads as NaN with
+//! `saturate(false)`.
 //!
 //! ```
 //! use lanecast::{bits::F8E4M3FN, bf16, text};

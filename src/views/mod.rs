@@ -310,7 +310,8 @@ impl<'a> StridedViewMut<'a> {
         // Where there are elements, no address overflows.
         let (start, others) = (first.addr(), others.as_ptr_range());
         let apart = start.saturating_add(bytes) <= others.start.addr() || others.end.addr() <= start;
-        // SAFETY: with these strides all bytes are elements, which lie in the buffer, or in memory by the promise of `from_ptr`, and are borrowed mutably.
+        // SAFETY: with these strides all bytes are elements, which lie in the buffer, or in memory by the promise of `from_ptr`. They are
+        // borrowed mutably.
         apart.then(|| unsafe { core::slice::from_raw_parts_mut(first.cast(), bytes) })
     }
 }
@@ -467,7 +468,7 @@ impl Caster {
     /// As [`Caster::cast_strided`], for views of one shape that are known not to overlap. [`meet`] may give up and suppose that they do.
     ///
     /// # Safety
-    /// Every source element is readable, every destination element writable, and no byte is one of both.
+    /// Every source element is readable, every destination element is writable, and the views share no byte.
     #[cfg(feature = "ndarray")]
     #[allow(unsafe_code, reason = "arrays of a crate that has checked them")]
     pub(crate) unsafe fn cast_strided_apart(
