@@ -16,17 +16,18 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 
 
 /*
- Done.
+ The call succeeded. A call with any other status has written nothing, except with LANECAST_ERR_LOSSY,
+ LANECAST_ERR_CANCELLED, and LANECAST_ERR_MEMORY of scaled and checked casts.
  */
 #define LANECAST_OK 0
 
 /*
- A pointer is NULL that must not be.
+ A pointer that must not be NULL is NULL.
  */
 #define LANECAST_ERR_NULL -1
 
 /*
- No dtype has this code, or there is no cast under scales of these.
+ No dtype has this code, or there is no scaled cast of these dtypes.
  */
 #define LANECAST_ERR_DTYPE -2
 
@@ -36,65 +37,67 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_NAME -3
 
 /*
- The options: a size that is too small, a value out of its range, or something unknown that is not zero; or there is no
- such scaling.
+ A structure has a size that is too small, a value out of range, or unknown bytes that are not zero. Or there is no such
+ scaled cast: scaling, dtypes and arguments do not go together.
  */
 #define LANECAST_ERR_OPTIONS -4
 
 /*
- The instruction set that the options or LANECAST_ISA name is not available here.
+ The instruction set that the options or the environment variable LANECAST_ISA name is not available here.
  */
 #define LANECAST_ERR_ISA -5
 
 /*
- The size of a buffer overflows size_t or is not that of its elements, or the buffer would pass the end of the
- address space; or the numbers of a shape or of strides are not aligned.
+ The size of a buffer overflows size_t or is not that of its elements, or the buffer would extend beyond the end of the
+ address space. Or a pointer to a shape or to strides is not aligned.
  */
 #define LANECAST_ERR_SIZE -6
 
 /*
- The buffers overlap, or elements of a strided destination do.
+ Buffers overlap, or elements of a strided destination do.
  */
 #define LANECAST_ERR_OVERLAP -7
 
 /*
- A defect of the library. Please report it.
+ The library has a defect. Please report it.
  */
 #define LANECAST_ERR_INTERNAL -8
 
 /*
- The ruleset defines no common dtype of the operands, or there are none.
+ The ruleset defines no common dtype of the operands, or there are no operands.
  */
 #define LANECAST_ERR_UNDEFINED -9
 
 /*
- The progress callback has stopped the cast: some chunks of the destination are written, and others are not.
+ The progress callback stopped the cast: some chunks of the destination are written, and others are not.
  */
 #define LANECAST_ERR_CANCELLED -11
 
 /*
- A strided view of elements of fewer than 8 bits that are packed.
+ A strided view is of packed elements. Elements of fewer than 8 bits must lie one per byte there.
  */
 #define LANECAST_ERR_PACKED -12
 
 /*
- There is no memory for what a call needs: the room that comes with the library is enough for the first pairs and options.
+ There is no memory for what the call needs. (The first pairs of dtypes and options need none: the library has static room
+ for them.)
  */
 #define LANECAST_ERR_MEMORY -13
 
 /*
- The blocks of a scaling do not go with the shape of the data: they have more dimensions than those, or there are more
- than 8, or a row is longer than the bytes from one to the next.
+ The blocks of a scaling do not fit the shape of the data: the blocks have more dimensions than the data, the data have
+ more than 8, or a row takes more bytes than there are from one row to the next.
  */
 #define LANECAST_ERR_SHAPE -14
 
 /*
- The cast loses elements. It is done all the same; or it was lanecast_check, which casts nothing.
+ The cast loses elements. A function that casts has done so all the same; lanecast_check and lanecast_check_strided cast
+ nothing.
  */
 #define LANECAST_ERR_LOSSY -10
 
 /*
- The version of this interface. It grows when something is added.
+ The version of this interface. It increases when something is added.
  */
 #define LANECAST_ABI_VERSION 5
 
@@ -429,134 +432,138 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE 4
 
 /*
- How to cast. lanecast_options_init sets the defaults; an all-zero structure is not a valid one.
+ How to cast. lanecast_options_init sets the defaults; a structure of zeros is not valid.
 
- New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
+ New fields are only ever added at the end, and size says how much of the structure the caller knows.
  */
 typedef struct lanecast_options {
     /*
-     The number of bytes the caller has set, this field included. A larger one than the library knows
-     is fine while the unknown rest is zero.
+     How many bytes of the structure the caller has set, this field included. It may be more than the library knows, if the
+     bytes that the library does not know are zero.
      */
     uint32_t size;
     /*
-     To floats: LANECAST_ROUNDING_*. Default: nearest, ties to even.
+     Rounding to a float, but not to float8_e8m0fnu: LANECAST_ROUNDING_*. Default: nearest, ties to even.
      */
     uint8_t rounding;
     /*
-     Float to integer: LANECAST_ROUNDING_*. Default: toward zero.
+     Rounding of a float to an integer: LANECAST_ROUNDING_*. Default: toward zero.
      */
     uint8_t int_rounding;
     /*
-     Floats of 8 bits or fewer whose overflow gives the largest value, not Inf or NaN: LANECAST_SATURATE_*. Default: all of them.
+     Which floats of 8 bits or fewer saturate, so that overflow gives the largest value and not Inf or NaN:
+     LANECAST_SATURATE_*. Default: all of them.
      */
     uint8_t saturate;
     /*
-     Float to integer, out of range: LANECAST_FLOAT_TO_INT_*. Default: saturate.
+     What a float beyond the range of an integer dtype becomes: LANECAST_FLOAT_TO_INT_*. Default: saturate.
      */
     uint8_t float_to_int;
     /*
-     Integer to integer, out of range: LANECAST_INT_TO_INT_*. Default: wrap.
+     What an integer beyond the range of an integer dtype becomes: LANECAST_INT_TO_INT_*. Default: wrap.
      */
     uint8_t int_to_int;
     /*
-     NaN to float4 and float6: LANECAST_NAN_TO_FINITE_*. Default: negative zero.
+     What a NaN becomes in float4 and float6: LANECAST_NAN_TO_FINITE_*. Default: negative zero.
      */
     uint8_t nan_to_finite;
     /*
-     To float8_e8m0fnu: LANECAST_E8M0_ROUNDING_*. Default: up.
+     Rounding to float8_e8m0fnu: LANECAST_E8M0_ROUNDING_*. Default: up.
      */
     uint8_t e8m0_rounding;
     /*
-     The instruction set: LANECAST_ISA_*. Default: the best.
+     The instruction set to run on: LANECAST_ISA_*. Default: the best.
      */
     uint8_t isa;
     /*
-     Source of fewer than 8 bits an element: LANECAST_PACKING_*. Default: low bits first.
+     How a source of fewer than 8 bits per element is packed: LANECAST_PACKING_*. Default: low bits first.
      */
     uint8_t src_packing;
     /*
-     Destination: the same.
+     How a destination of fewer than 8 bits per element is packed: LANECAST_PACKING_*. Default: low bits first.
      */
     uint8_t dst_packing;
     /*
-     Byte order of the source, and of scales and zero points beside it: LANECAST_ORDER_*. Default: native.
+     Byte order of the source, and of its scales and zero points: LANECAST_ORDER_*. Default: native.
      */
     uint8_t src_order;
     /*
-     Byte order of the destination, and of scales and zero points beside that: the same.
+     Byte order of the destination, and of its scales and zero points: LANECAST_ORDER_*. Default: native.
      */
     uint8_t dst_order;
     /*
-     Float to integers of fewer than 8 bits: 0 as int_rounding (default), or 1 + LANECAST_ROUNDING_*.
+     Rounding of a float to an integer of fewer than 8 bits: 1 + LANECAST_ROUNDING_*, or 0 for that of int_rounding
+     (default).
      */
     uint8_t narrow_int_rounding;
     /*
-     Float to integers of fewer than 8 bits: 0 as float_to_int (default), or 1 + LANECAST_FLOAT_TO_INT_*.
+     What a float beyond the range of an integer of fewer than 8 bits becomes: 1 + LANECAST_FLOAT_TO_INT_*, or 0 for what
+     float_to_int says (default).
      */
     uint8_t narrow_float_to_int;
     /*
-     Zero.
+     Must be zero.
      */
     uint8_t reserved[2];
     /*
-     To floats of 16 bits or fewer, but not to float8_e8m0fnu: 1 chance rounds, by seed and first, and rounding does not;
-     0 no (default). This field and those behind it are not read unless `size` covers them, which it does not after
-     lanecast_options_init: lanecast_options_stochastic sets them, and `size`.
+     1: casts to floats of 16 bits or fewer, but not to float8_e8m0fnu, round stochastically, by seed and first, not by the
+     option rounding. 0: they do not (default). This field and those behind it are only read if size covers them. The size
+     that lanecast_options_init sets does not; lanecast_options_stochastic sets the fields and a size that does.
      */
     uint8_t stochastic;
     /*
-     Zero.
+     Must be zero.
      */
     uint8_t reserved2[11];
     /*
-     What makes one cast round otherwise than another. Not read unless `size` covers it.
+     The seed: casts with different seeds round differently. Only read if size covers it.
      */
     uint64_t seed;
     /*
-     The number of the first element: whoever casts in pieces counts on. Not read unless `size` covers it.
+     The number of the first element. A caller that casts in pieces adds the elements of the pieces before. Only read if
+     size covers it.
      */
     uint64_t first;
 } lanecast_options;
 
 /*
- What a checked cast lost. Output only. An element is in one class at most.
+ What a checked cast lost: how many elements of each class. Output only. An element is in one class at most.
  */
 typedef struct lanecast_report {
     /*
-     Elements that were looked at.
+     Elements that were checked.
      */
     uint64_t elements;
     /*
-     Rounded, larger than the largest value of the target.
+     Elements that are, once rounded, larger than the largest value of the target.
      */
     uint64_t above;
     /*
-     Rounded, smaller than the smallest value of the target; of unsigned targets, negative.
+     Elements that are, once rounded, smaller than the smallest value of the target: negative ones, if it is unsigned.
      */
     uint64_t below;
     /*
-     A NaN that the target cannot hold.
+     NaNs that the target cannot hold.
      */
     uint64_t nan;
     /*
-     An Inf that the target cannot hold, or that the options do not let it become.
+     Infs that the target cannot hold, or that the options do not let it become.
      */
     uint64_t inf;
     /*
-     An imaginary part that is not zero, and is dropped.
+     Elements with an imaginary part other than zero, which is dropped.
      */
     uint64_t imaginary;
     /*
-     In range, but rounded.
+     Elements that are in range, but are rounded.
      */
     uint64_t inexact;
     /*
-     The index of the first element of any class but inexact; UINT64_MAX when there is none.
+     The index of the first element of any class but inexact; UINT64_MAX if there is none.
      */
     uint64_t first;
     /*
-     The index of the first inexact element; UINT64_MAX when there is none.
+     The index of the first inexact element; UINT64_MAX if there is none.
      */
     uint64_t first_inexact;
 } lanecast_report;
@@ -730,61 +737,66 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- Sets every option to its default, and `size` to the size of the first block: what is behind it is not read.
+ Sets every option to its default. Fields from stochastic on are not written, and size is set so that they are not read.
  Returns LANECAST_OK, or LANECAST_ERR_NULL (o).
 
  # Safety
- `o` is NULL or writable.
+ o is NULL or writable.
  */
 lanecast_status lanecast_options_init(struct lanecast_options *o);
 
 /*
- Sets the options behind the first block, which `size` then has: chance rounds, by this seed, and the first element has this
- number. The options before are those that were set. Results depend on nothing else than the seed and the number of an element.
+ Makes casts round stochastically: sets the fields from stochastic on, and a size that covers them. seed and first are the
+ values of the fields of these names. Options that were set before stay as they are. The random word of an element depends on
+ the seed and the number of the element alone.
  Returns LANECAST_OK, or LANECAST_ERR_NULL (o), _OPTIONS (the size in o, or what is behind the structure).
 
  # Safety
- `o` is NULL or writable for a whole structure of this header, and an init function has set it.
+ o is NULL, or a whole structure of this header, writable, that an init function has set.
  */
 lanecast_status lanecast_options_stochastic(struct lanecast_options *o,
                                             uint64_t seed,
                                             uint64_t first);
 
 /*
- Sets every option to what a system does: "onnx" "numpy" "torch" "ml_dtypes" "rust_as".
+ Sets every option so that casts do what another system does, where name is "onnx", "numpy", "torch", "ml_dtypes" or
+ "rust_as". Sets size as lanecast_options_init does.
  Returns LANECAST_OK, or LANECAST_ERR_NULL (o, name), _NAME.
 
  # Safety
- `o` is NULL or writable; `name` is NULL or a C string.
+ o is NULL or writable; name is NULL or a C string.
  */
-lanecast_status lanecast_options_profile(struct lanecast_options *o, const char *name);
+lanecast_status lanecast_options_profile(struct lanecast_options *o,
+                                         const char *name);
 
 /*
- The dtype of a canonical name, such as "float8_e4m3fn".
+ Writes the dtype of a canonical name, such as "float8_e4m3fn", to out.
  Returns LANECAST_OK, or LANECAST_ERR_NULL (name, out), _NAME.
 
  # Safety
- `name` is NULL or a C string; `out` is NULL or writable.
+ name is NULL or a C string; out is NULL or writable.
  */
 lanecast_status lanecast_dtype_from_name(const char *name, lanecast_dtype *out);
 
 /*
- The canonical name of a dtype; NULL for a bad code. It lives forever.
+ Returns the canonical name of a dtype, a static string; NULL if no dtype has this code.
  */
 const char *lanecast_dtype_name(lanecast_dtype t);
 
 /*
- The width of an element in bits; 0 for a bad code.
+ Returns the width of an element in bits; 0 if no dtype has this code.
  */
 uint32_t lanecast_dtype_bits(lanecast_dtype t);
 
 /*
- Casts n elements. o may be NULL. src and dst may have any alignment and may be NULL when n is 0; they
- must not overlap. A packed buffer of n elements of w bits has ceil(n * w / 8) bytes.
+ Casts n elements from src to dst.
+
+ src and dst may have any alignment, and must not overlap. They may be NULL if n is 0. A packed buffer of n elements of w
+ bits has ceil(n * w / 8) bytes. o may be NULL for the default options.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP, _MEMORY.
 
  # Safety
- `src` is readable and `dst` writable for `n` elements; `o` is NULL or points to `o->size` readable bytes.
+ src is readable and dst writable for n elements; o is NULL or points to o->size readable bytes.
  */
 lanecast_status lanecast_cast(lanecast_dtype from,
                               const void *src,
@@ -794,13 +806,14 @@ lanecast_status lanecast_cast(lanecast_dtype from,
                               const struct lanecast_options *o);
 
 /*
- Casts n elements from number first on, of a source of first + n: also where a packed one begins within a byte, as in a
- bitmap of Arrow with an offset, whose dtype is uint1. All else is as for lanecast_cast: chance, too, counts from the first that
- is cast on.
+ Casts the n elements from index first on of a source of first + n elements.
+
+ A packed element at that index may begin within a byte, as in an Arrow bitmap with an offset, whose dtype is uint1. All else
+ is as for lanecast_cast. With stochastic rounding, the element at index first has the number that the options say.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (first + n), _OVERLAP, _MEMORY.
 
  # Safety
- `src` is readable for `first + n` elements and `dst` writable for `n`; `o` is NULL or points to `o->size` readable bytes.
+ src is readable for first + n elements and dst writable for n; o is NULL or points to o->size readable bytes.
  */
 lanecast_status lanecast_cast_from(lanecast_dtype from,
                                    const void *src,
@@ -811,15 +824,17 @@ lanecast_status lanecast_cast_from(lanecast_dtype from,
                                    const struct lanecast_options *o);
 
 /*
- Casts n elements as lanecast_cast does, and says what that loses. The destination is written in every case
- that is no other error; LANECAST_ERR_LOSSY says that an element is of a class other than inexact. report may be
- NULL. validity is NULL, or gets a bitmap of ceil(n / 8) bytes: bit i % 8 of byte i / 8 is 0 for an element i
- of such a class, and 1 for any other; the bits of no element are 0. No two buffers may overlap.
+ Casts n elements as lanecast_cast does, and reports what that loses.
+
+ An element is lost if it is in any class of lanecast_report but inexact. If any is lost, the status is LANECAST_ERR_LOSSY;
+ the destination is written all the same. report may be NULL. validity is NULL, or receives a bitmap of ceil(n / 8) bytes:
+ bit i % 8 of byte i / 8 is 0 if element i is lost, and 1 if not. Unused bits of the last byte are 0. After
+ LANECAST_ERR_MEMORY, bits of validity may be 0. No two buffers may overlap.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP (validity, too), _MEMORY,
  _LOSSY.
 
  # Safety
- As for `lanecast_cast`; `report` is NULL or writable, `validity` NULL or writable for ceil(n / 8) bytes.
+ As for lanecast_cast; report is NULL or writable, validity is NULL or writable for ceil(n / 8) bytes.
  */
 lanecast_status lanecast_cast_checked(lanecast_dtype from,
                                       const void *src,
@@ -831,11 +846,12 @@ lanecast_status lanecast_cast_checked(lanecast_dtype from,
                                       uint8_t *validity);
 
 /*
- What lanecast_cast_checked would find. Nothing is cast, and no room for the result is needed. report may be NULL.
+ Reports what a cast of n elements would lose, as lanecast_cast_checked does, but casts nothing and needs no room for
+ results. report may be NULL.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src), _SIZE (n), _MEMORY, _LOSSY.
 
  # Safety
- `src` is readable for `n` elements; `o` is NULL or points to `o->size` readable bytes; `report` is NULL or writable.
+ src is readable for n elements; o is NULL or points to o->size readable bytes; report is NULL or writable.
  */
 lanecast_status lanecast_check(lanecast_dtype from,
                                const void *src,
@@ -845,13 +861,14 @@ lanecast_status lanecast_check(lanecast_dtype from,
                                struct lanecast_report *report);
 
 /*
- The dtype that count operands become together. Neither their order nor repetitions matter. rules: "numpy"
- "jax" "jax_x32" "jax_strict" "torch" "array_api" "mindspore" "megengine" "onnx" "lossless".
+ Promotes count operands by a ruleset, and writes their common dtype to out.
+
+ rules is the name of the ruleset: "numpy", "jax", "jax_x32", "jax_strict", "torch", "array_api", "mindspore", "megengine",
+ "onnx" or "lossless". Neither the order of the operands nor repetitions matter.
  Returns LANECAST_OK, or LANECAST_ERR_NULL (rules, operands, out), _NAME, _SIZE (count), _DTYPE (operands), _UNDEFINED.
 
  # Safety
- `rules` is NULL or a C string; `operands` is NULL or readable for `count` dtypes; `out` is NULL or
- writable.
+ rules is NULL or a C string; operands is NULL or readable for count dtypes; out is NULL or writable.
  */
 lanecast_status lanecast_promote(const char *rules,
                                  const lanecast_dtype *operands,
@@ -859,27 +876,30 @@ lanecast_status lanecast_promote(const char *rules,
                                  lanecast_dtype *out);
 
 /*
- Writes 1 if a cast may be done at this level, else 0: "no" "equiv" "safe" "same_kind" "same_value"
- "unsafe".
+ Writes 1 to out if a cast is permitted at a level of casting, else 0. level is "no", "equiv", "safe", "same_kind",
+ "same_value" or "unsafe".
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _NULL (level, out), _NAME.
 
  # Safety
- `level` is NULL or a C string; `out` is NULL or writable.
+ level is NULL or a C string; out is NULL or writable.
  */
-lanecast_status lanecast_can_cast(lanecast_dtype from, lanecast_dtype to, const char *level, int *out);
+lanecast_status lanecast_can_cast(lanecast_dtype from,
+                                  lanecast_dtype to,
+                                  const char *level,
+                                  int *out);
 
 /*
- LANECAST_ABI_VERSION of the library.
+ Returns the LANECAST_ABI_VERSION of the library. If it is less than that of the header, the library is older than the header.
  */
 uint32_t lanecast_abi_version(void);
 
 /*
- What a status means, in English; lanecast_error_message says more. Never NULL; it lives forever.
+ Returns what a status means, in English: a static string, never NULL. lanecast_error_message says more.
  */
 const char *lanecast_strerror(lanecast_status s);
 
 /*
- 1 if a cast with this `isa` option can run here, else 0.
+ Returns 1 if casts with this value of the option isa can run here, else 0.
  */
 int lanecast_isa_available(uint8_t isa);
 

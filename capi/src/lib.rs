@@ -1,10 +1,13 @@
 //! The C interface of lanecast: thin, total, and stable.
 //!
-//! Every function checks its arguments, returns a status instead of panicking, and writes nothing when
-//! it fails. Two statuses are no such failures: `LANECAST_ERR_LOSSY` says what a cast found, and
-//! `LANECAST_ERR_CANCELLED` that a callback has stopped it in the middle. (After the `LANECAST_ERR_MEMORY` of a scaled cast
-//! what it writes has unspecified contents, and after that of a checked one the bits of `validity` may be 0.) Names, codes and the layout of `lanecast_options` never change; new ones are
-//! added at the end.
+//! Every function checks its arguments, returns a status instead of panicking, and writes nothing when it fails, but for these
+//! statuses:
+//! - `LANECAST_ERR_LOSSY` says what a cast found. The cast was done.
+//! - `LANECAST_ERR_CANCELLED` says that a callback stopped a cast, which has written some of its results.
+//! - After `LANECAST_ERR_MEMORY`, what a scaled cast writes has unspecified contents, and the bits of `validity` of a checked
+//!   cast may be 0.
+//!
+//! Names, codes and the layout of `lanecast_options` never change; new ones are added at the end.
 
 #![allow(non_camel_case_types, reason = "C names")]
 
@@ -30,93 +33,100 @@ pub type lanecast_dtype = u8;
 /// `LANECAST_OK`, or one of `LANECAST_ERR_*`.
 pub type lanecast_status = i32;
 
-/// Done.
+/// The call succeeded. A call with any other status has written nothing, except with LANECAST_ERR_LOSSY,
+/// LANECAST_ERR_CANCELLED, and LANECAST_ERR_MEMORY of scaled and checked casts.
 pub const LANECAST_OK: i32 = 0;
-/// A pointer is NULL that must not be.
+/// A pointer that must not be NULL is NULL.
 pub const LANECAST_ERR_NULL: i32 = -1;
-/// No dtype has this code, or there is no cast under scales of these.
+/// No dtype has this code, or there is no scaled cast of these dtypes.
 pub const LANECAST_ERR_DTYPE: i32 = -2;
 /// No dtype, profile, scaling, ruleset or level of casting has this name.
 pub const LANECAST_ERR_NAME: i32 = -3;
-/// The options: a size that is too small, a value out of its range, or something unknown that is not zero; or there is no
-/// such scaling.
+/// A structure has a size that is too small, a value out of range, or unknown bytes that are not zero. Or there is no such
+/// scaled cast: scaling, dtypes and arguments do not go together.
 pub const LANECAST_ERR_OPTIONS: i32 = -4;
-/// The instruction set that the options or LANECAST_ISA name is not available here.
+/// The instruction set that the options or the environment variable LANECAST_ISA name is not available here.
 pub const LANECAST_ERR_ISA: i32 = -5;
-/// The size of a buffer overflows size_t or is not that of its elements, or the buffer would pass the end of the
-/// address space; or the numbers of a shape or of strides are not aligned.
+/// The size of a buffer overflows size_t or is not that of its elements, or the buffer would extend beyond the end of the
+/// address space. Or a pointer to a shape or to strides is not aligned.
 pub const LANECAST_ERR_SIZE: i32 = -6;
-/// The buffers overlap, or elements of a strided destination do.
+/// Buffers overlap, or elements of a strided destination do.
 pub const LANECAST_ERR_OVERLAP: i32 = -7;
-/// A defect of the library. Please report it.
+/// The library has a defect. Please report it.
 pub const LANECAST_ERR_INTERNAL: i32 = -8;
-/// The ruleset defines no common dtype of the operands, or there are none.
+/// The ruleset defines no common dtype of the operands, or there are no operands.
 pub const LANECAST_ERR_UNDEFINED: i32 = -9;
-/// The progress callback has stopped the cast: some chunks of the destination are written, and others are not.
+/// The progress callback stopped the cast: some chunks of the destination are written, and others are not.
 pub const LANECAST_ERR_CANCELLED: i32 = -11;
-/// A strided view of elements of fewer than 8 bits that are packed.
+/// A strided view is of packed elements. Elements of fewer than 8 bits must lie one per byte there.
 pub const LANECAST_ERR_PACKED: i32 = -12;
-/// There is no memory for what a call needs: the room that comes with the library is enough for the first pairs and options.
+/// There is no memory for what the call needs. (The first pairs of dtypes and options need none: the library has static room
+/// for them.)
 pub const LANECAST_ERR_MEMORY: i32 = -13;
 
-/// The blocks of a scaling do not go with the shape of the data: they have more dimensions than those, or there are more
-/// than 8, or a row is longer than the bytes from one to the next.
+/// The blocks of a scaling do not fit the shape of the data: the blocks have more dimensions than the data, the data have
+/// more than 8, or a row takes more bytes than there are from one row to the next.
 pub const LANECAST_ERR_SHAPE: i32 = -14;
 
-/// The cast loses elements. It is done all the same; or it was lanecast_check, which casts nothing.
+/// The cast loses elements. A function that casts has done so all the same; lanecast_check and lanecast_check_strided cast
+/// nothing.
 pub const LANECAST_ERR_LOSSY: i32 = -10;
 
-/// The version of this interface. It grows when something is added.
+/// The version of this interface. It increases when something is added.
 pub const LANECAST_ABI_VERSION: u32 = 5;
 
-/// How to cast. lanecast_options_init sets the defaults; an all-zero structure is not a valid one.
+/// How to cast. lanecast_options_init sets the defaults; a structure of zeros is not valid.
 ///
-/// New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
+/// New fields are only ever added at the end, and size says how much of the structure the caller knows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct lanecast_options {
-    /// The number of bytes the caller has set, this field included. A larger one than the library knows
-    /// is fine while the unknown rest is zero.
+    /// How many bytes of the structure the caller has set, this field included. It may be more than the library knows, if the
+    /// bytes that the library does not know are zero.
     pub size: u32,
-    /// To floats: LANECAST_ROUNDING_*. Default: nearest, ties to even.
+    /// Rounding to a float, but not to float8_e8m0fnu: LANECAST_ROUNDING_*. Default: nearest, ties to even.
     pub rounding: u8,
-    /// Float to integer: LANECAST_ROUNDING_*. Default: toward zero.
+    /// Rounding of a float to an integer: LANECAST_ROUNDING_*. Default: toward zero.
     pub int_rounding: u8,
-    /// Floats of 8 bits or fewer whose overflow gives the largest value, not Inf or NaN: LANECAST_SATURATE_*. Default: all of them.
+    /// Which floats of 8 bits or fewer saturate, so that overflow gives the largest value and not Inf or NaN:
+    /// LANECAST_SATURATE_*. Default: all of them.
     pub saturate: u8,
-    /// Float to integer, out of range: LANECAST_FLOAT_TO_INT_*. Default: saturate.
+    /// What a float beyond the range of an integer dtype becomes: LANECAST_FLOAT_TO_INT_*. Default: saturate.
     pub float_to_int: u8,
-    /// Integer to integer, out of range: LANECAST_INT_TO_INT_*. Default: wrap.
+    /// What an integer beyond the range of an integer dtype becomes: LANECAST_INT_TO_INT_*. Default: wrap.
     pub int_to_int: u8,
-    /// NaN to float4 and float6: LANECAST_NAN_TO_FINITE_*. Default: negative zero.
+    /// What a NaN becomes in float4 and float6: LANECAST_NAN_TO_FINITE_*. Default: negative zero.
     pub nan_to_finite: u8,
-    /// To float8_e8m0fnu: LANECAST_E8M0_ROUNDING_*. Default: up.
+    /// Rounding to float8_e8m0fnu: LANECAST_E8M0_ROUNDING_*. Default: up.
     pub e8m0_rounding: u8,
-    /// The instruction set: LANECAST_ISA_*. Default: the best.
+    /// The instruction set to run on: LANECAST_ISA_*. Default: the best.
     pub isa: u8,
-    /// Source of fewer than 8 bits an element: LANECAST_PACKING_*. Default: low bits first.
+    /// How a source of fewer than 8 bits per element is packed: LANECAST_PACKING_*. Default: low bits first.
     pub src_packing: u8,
-    /// Destination: the same.
+    /// How a destination of fewer than 8 bits per element is packed: LANECAST_PACKING_*. Default: low bits first.
     pub dst_packing: u8,
-    /// Byte order of the source, and of scales and zero points beside it: LANECAST_ORDER_*. Default: native.
+    /// Byte order of the source, and of its scales and zero points: LANECAST_ORDER_*. Default: native.
     pub src_order: u8,
-    /// Byte order of the destination, and of scales and zero points beside that: the same.
+    /// Byte order of the destination, and of its scales and zero points: LANECAST_ORDER_*. Default: native.
     pub dst_order: u8,
-    /// Float to integers of fewer than 8 bits: 0 as int_rounding (default), or 1 + LANECAST_ROUNDING_*.
+    /// Rounding of a float to an integer of fewer than 8 bits: 1 + LANECAST_ROUNDING_*, or 0 for that of int_rounding
+    /// (default).
     pub narrow_int_rounding: u8,
-    /// Float to integers of fewer than 8 bits: 0 as float_to_int (default), or 1 + LANECAST_FLOAT_TO_INT_*.
+    /// What a float beyond the range of an integer of fewer than 8 bits becomes: 1 + LANECAST_FLOAT_TO_INT_*, or 0 for what
+    /// float_to_int says (default).
     pub narrow_float_to_int: u8,
-    /// Zero.
+    /// Must be zero.
     pub reserved: [u8; 2],
-    /// To floats of 16 bits or fewer, but not to float8_e8m0fnu: 1 chance rounds, by seed and first, and rounding does not;
-    /// 0 no (default). This field and those behind it are not read unless `size` covers them, which it does not after
-    /// lanecast_options_init: lanecast_options_stochastic sets them, and `size`.
+    /// 1: casts to floats of 16 bits or fewer, but not to float8_e8m0fnu, round stochastically, by seed and first, not by the
+    /// option rounding. 0: they do not (default). This field and those behind it are only read if size covers them. The size
+    /// that lanecast_options_init sets does not; lanecast_options_stochastic sets the fields and a size that does.
     pub stochastic: u8,
-    /// Zero.
+    /// Must be zero.
     pub reserved2: [u8; 11],
-    /// What makes one cast round otherwise than another. Not read unless `size` covers it.
+    /// The seed: casts with different seeds round differently. Only read if size covers it.
     pub seed: u64,
-    /// The number of the first element: whoever casts in pieces counts on. Not read unless `size` covers it.
+    /// The number of the first element. A caller that casts in pieces adds the elements of the pieces before. Only read if
+    /// size covers it.
     pub first: u64,
 }
 
@@ -132,7 +142,7 @@ impl From<&CastOptions> for lanecast_options {
             int_rounding: o.int_rounding as u8,
             saturate: o.saturation as u8,
             float_to_int: o.float_to_int as u8,
-            // Wrapping, the default of this one, is code 0 here.
+            // Code 0 is wrapping, the default of this option; in `Overflow` it is saturating.
             int_to_int: matches!(o.int_to_int, Overflow::Saturate).into(),
             nan_to_finite: o.nan_to_finite as u8,
             e8m0_rounding: o.e8m0_rounding as u8,
@@ -191,24 +201,24 @@ impl TryFrom<&lanecast_options> for CastOptions {
     }
 }
 
-/// The value of a code.
+/// Returns the value of a code that begins at 0; `what` names the field in the message of an error.
 fn one_of<T: Copy>(what: &str, values: &[T], code: u8) -> Result<T, lanecast_status> {
     values.get(usize::from(code)).copied().ok_or_else(|| no_such(what, code, values.len() - 1))
 }
 
-/// The same, of codes that begin at 1; 0 is None.
+/// As [`one_of`], but of codes that begin at 1; 0 is None.
 fn some_of<T: Copy>(what: &str, values: &[T], code: u8) -> Result<Option<T>, lanecast_status> {
     let Some(index) = code.checked_sub(1) else { return Ok(None) };
     let found = values.get(usize::from(index)).copied();
     found.map(Some).ok_or_else(|| no_such(what, code, values.len()))
 }
 
-/// A code beyond the last one.
+/// Returns the status of a code beyond the last one.
 fn no_such(what: &str, code: u8, last: usize) -> lanecast_status {
     say(LANECAST_ERR_OPTIONS, &format_args!("{what} is {code}; the codes are 0 to {last}"))
 }
 
-/// The dtype of a code.
+/// Returns the dtype of a code.
 fn dtype(code: lanecast_dtype) -> Result<DType, lanecast_status> {
     DType::from_code(code)
         .ok_or_else(|| say(LANECAST_ERR_DTYPE, &format_args!("no dtype has the code {code}")))
@@ -222,13 +232,13 @@ fn status(error: Error) -> lanecast_status {
         Error::ViewPacked { .. } => LANECAST_ERR_PACKED,
         Error::Cancelled { .. } => LANECAST_ERR_CANCELLED,
         Error::Allocation { .. } | Error::PlanAllocation { .. } => LANECAST_ERR_MEMORY,
-        // Destinations are the caller's, and there is one shape: the others cannot happen.
+        // The others cannot happen: the caller gives the destinations, and one shape for both sides.
         _ => LANECAST_ERR_INTERNAL,
     };
     say(status, &error)
 }
 
-/// Runs the body of an entry point: no panic leaves it.
+/// Runs the body of an entry point, and returns its status. No panic leaves it.
 fn guard(body: impl FnOnce() -> Result<(), lanecast_status> + std::panic::UnwindSafe) -> lanecast_status {
     match catch_unwind(body) {
         Ok(Ok(())) => LANECAST_OK,
@@ -237,17 +247,18 @@ fn guard(body: impl FnOnce() -> Result<(), lanecast_status> + std::panic::Unwind
     }
 }
 
-/// A structure of a caller that begins with its size, an u32. It may be longer than ours while the unknown rest is zero, and
-/// shorter, but for its first block: what is missing is zero.
+/// Reads a structure of a caller that begins with its size, a u32. It may be longer than ours, if the bytes that we do not know
+/// are zero. It may be shorter, but not than `least`; what is missing is taken as zero.
 ///
 /// # Safety
-/// NULL, or `size` bytes are readable. Every field of `T` is a number or a pointer, for which zeros are a value.
+/// `from` is NULL, or `size` bytes are readable. Every field of `T` is a number or a pointer, for which zeros are a value.
 unsafe fn read_sized<T: Copy>(what: &str, from: *const T, least: usize) -> Result<T, lanecast_status> {
     if from.is_null() {
         return Err(null(what));
     }
     let bytes = from.cast::<u8>();
-    // SAFETY: not NULL, hence so many bytes are readable by the caller's promise, at any alignment. Zeros are a value.
+    // SAFETY: `from` is not NULL, hence `size` bytes are readable by the caller's promise; they are read at any alignment. Zeros
+    // are a value of `T`.
     unsafe {
         let size = from.cast::<u32>().read_unaligned() as usize;
         if size < least {
@@ -268,22 +279,22 @@ unsafe fn read_sized<T: Copy>(what: &str, from: *const T, least: usize) -> Resul
     }
 }
 
-/// The options behind a pointer of a caller.
+/// Reads the options of a caller; NULL stands for the defaults.
 ///
 /// # Safety
-/// NULL, or `size` bytes are readable.
+/// `o` is NULL, or `size` bytes are readable.
 unsafe fn read_options(o: *const lanecast_options) -> Result<CastOptions, lanecast_status> {
     if o.is_null() {
         return Ok(CastOptions::new());
     }
-    // SAFETY: the caller's promise; all fields are numbers.
+    // SAFETY: the caller's promise; all fields are numbers, for which zeros are a value.
     CastOptions::try_from(&unsafe { read_sized("o", o, FIRST_BLOCK) }?)
 }
 
-/// Writes the first block, for which every caller has room.
+/// Writes the first block of the options, for which every caller has room.
 ///
 /// # Safety
-/// `o` is writable for that.
+/// `o` is NULL, or writable for that block.
 unsafe fn write_options(o: *mut lanecast_options, options: &CastOptions) -> Result<(), lanecast_status> {
     if o.is_null() {
         return Err(null("o"));
@@ -294,10 +305,10 @@ unsafe fn write_options(o: *mut lanecast_options, options: &CastOptions) -> Resu
     Ok(())
 }
 
-/// A string of a caller.
+/// Reads a name of a caller, which must be UTF-8. `what` is the name of the argument.
 ///
 /// # Safety
-/// NULL, or a C string that lives as long as the answer is used.
+/// `name` is NULL, or a C string that lives as long as the result is used.
 unsafe fn read_name<'a>(what: &str, name: *const c_char) -> Result<&'a str, lanecast_status> {
     if name.is_null() {
         return Err(null(what));
@@ -310,23 +321,24 @@ unsafe fn read_name<'a>(what: &str, name: *const c_char) -> Result<&'a str, lane
     })
 }
 
-/// Sets every option to its default, and `size` to the size of the first block: what is behind it is not read.
+/// Sets every option to its default. Fields from stochastic on are not written, and size is set so that they are not read.
 /// Returns LANECAST_OK, or LANECAST_ERR_NULL (o).
 ///
 /// # Safety
-/// `o` is NULL or writable.
+/// o is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_options_init(o: *mut lanecast_options) -> lanecast_status {
     // SAFETY: the caller's promise.
     guard(|| unsafe { write_options(o, &CastOptions::new()) })
 }
 
-/// Sets the options behind the first block, which `size` then has: chance rounds, by this seed, and the first element has this
-/// number. The options before are those that were set. Results depend on nothing else than the seed and the number of an element.
+/// Makes casts round stochastically: sets the fields from stochastic on, and a size that covers them. seed and first are the
+/// values of the fields of these names. Options that were set before stay as they are. The random word of an element depends on
+/// the seed and the number of the element alone.
 /// Returns LANECAST_OK, or LANECAST_ERR_NULL (o), _OPTIONS (the size in o, or what is behind the structure).
 ///
 /// # Safety
-/// `o` is NULL or writable for a whole structure of this header, and an init function has set it.
+/// o is NULL, or a whole structure of this header, writable, that an init function has set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_options_stochastic(
     o: *mut lanecast_options,
@@ -334,10 +346,10 @@ pub unsafe extern "C" fn lanecast_options_stochastic(
     first: u64,
 ) -> lanecast_status {
     guard(|| {
-        // (Whoever calls this has both blocks. A third would be none of theirs: this writes two, then, too.)
+        // Callers of today's header have room for two blocks. If a third one is added, this must still write only two.
         const BOTH: () = assert!(size_of::<lanecast_options>() == 48);
         let () = BOTH;
-        // SAFETY: the caller's promise: NULL, or there are as many bytes as `size` says, and as many as a whole structure.
+        // SAFETY: the caller's promise: NULL, or as many bytes are readable as `size` says, and as a whole structure has.
         let known = unsafe { read_sized("o", o, FIRST_BLOCK) }?;
         let size = size_of::<lanecast_options>() as u32;
         let all = lanecast_options { size, stochastic: 1, reserved2: [0; 11], seed, first, ..known };
@@ -347,11 +359,12 @@ pub unsafe extern "C" fn lanecast_options_stochastic(
     })
 }
 
-/// Sets every option to what a system does: "onnx" "numpy" "torch" "ml_dtypes" "rust_as".
+/// Sets every option so that casts do what another system does, where name is "onnx", "numpy", "torch", "ml_dtypes" or
+/// "rust_as". Sets size as lanecast_options_init does.
 /// Returns LANECAST_OK, or LANECAST_ERR_NULL (o, name), _NAME.
 ///
 /// # Safety
-/// `o` is NULL or writable; `name` is NULL or a C string.
+/// o is NULL or writable; name is NULL or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_options_profile(
     o: *mut lanecast_options,
@@ -360,7 +373,7 @@ pub unsafe extern "C" fn lanecast_options_profile(
     guard(|| {
         // SAFETY: the caller's promise.
         let name = unsafe { read_name("name", name) }?;
-        // Not by `profile`, whose error allocates.
+        // `CastOptions::profile` would do, but its error allocates.
         let found = CastOptions::PROFILES.into_iter().find(|(known, _)| *known == name);
         let (_, options) = found
             .ok_or_else(|| unknown("profile", name, CastOptions::PROFILES.iter().map(|(known, _)| *known)))?;
@@ -369,11 +382,11 @@ pub unsafe extern "C" fn lanecast_options_profile(
     })
 }
 
-/// The dtype of a canonical name, such as "float8_e4m3fn".
+/// Writes the dtype of a canonical name, such as "float8_e4m3fn", to out.
 /// Returns LANECAST_OK, or LANECAST_ERR_NULL (name, out), _NAME.
 ///
 /// # Safety
-/// `name` is NULL or a C string; `out` is NULL or writable.
+/// name is NULL or a C string; out is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_dtype_from_name(
     name: *const c_char,
@@ -385,7 +398,7 @@ pub unsafe extern "C" fn lanecast_dtype_from_name(
         if out.is_null() {
             return Err(null("out"));
         }
-        // Not by `parse`, whose error allocates.
+        // `parse` would do, but its error allocates.
         let dtype = DType::ALL.into_iter().find(|dtype| dtype.name() == name);
         let dtype =
             dtype.ok_or_else(|| unknown("dtype", name, DType::ALL.iter().map(|dtype| dtype.name())))?;
@@ -395,10 +408,10 @@ pub unsafe extern "C" fn lanecast_dtype_from_name(
     })
 }
 
-/// The canonical name of a dtype; NULL for a bad code. It lives forever.
+/// Returns the canonical name of a dtype, a static string; NULL if no dtype has this code.
 #[unsafe(no_mangle)]
 pub extern "C" fn lanecast_dtype_name(t: lanecast_dtype) -> *const c_char {
-    /// Every name, with zeros behind it.
+    /// Every name, followed by zeros.
     static NAMES: [[u8; 24]; DType::ALL.len()] = {
         let mut names = [[0; 24]; DType::ALL.len()];
         let mut i = 0;
@@ -414,18 +427,20 @@ pub extern "C" fn lanecast_dtype_name(t: lanecast_dtype) -> *const c_char {
     NAMES.get(usize::from(t)).map_or(core::ptr::null(), |name| name.as_ptr().cast())
 }
 
-/// The width of an element in bits; 0 for a bad code.
+/// Returns the width of an element in bits; 0 if no dtype has this code.
 #[unsafe(no_mangle)]
 pub extern "C" fn lanecast_dtype_bits(t: lanecast_dtype) -> u32 {
     DType::from_code(t).map_or(0, DType::bits)
 }
 
-/// Casts n elements. o may be NULL. src and dst may have any alignment and may be NULL when n is 0; they
-/// must not overlap. A packed buffer of n elements of w bits has ceil(n * w / 8) bytes.
+/// Casts n elements from src to dst.
+///
+/// src and dst may have any alignment, and must not overlap. They may be NULL if n is 0. A packed buffer of n elements of w
+/// bits has ceil(n * w / 8) bytes. o may be NULL for the default options.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP, _MEMORY.
 ///
 /// # Safety
-/// `src` is readable and `dst` writable for `n` elements; `o` is NULL or points to `o->size` readable bytes.
+/// src is readable and dst writable for n elements; o is NULL or points to o->size readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast(
     from: lanecast_dtype,
@@ -439,13 +454,14 @@ pub unsafe extern "C" fn lanecast_cast(
     unsafe { lanecast_cast_from(from, src, 0, to, dst, n, o) }
 }
 
-/// Casts n elements from number first on, of a source of first + n: also where a packed one begins within a byte, as in a
-/// bitmap of Arrow with an offset, whose dtype is uint1. All else is as for lanecast_cast: chance, too, counts from the first that
-/// is cast on.
+/// Casts the n elements from index first on of a source of first + n elements.
+///
+/// A packed element at that index may begin within a byte, as in an Arrow bitmap with an offset, whose dtype is uint1. All else
+/// is as for lanecast_cast. With stochastic rounding, the element at index first has the number that the options say.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (first + n), _OVERLAP, _MEMORY.
 ///
 /// # Safety
-/// `src` is readable for `first + n` elements and `dst` writable for `n`; `o` is NULL or points to `o->size` readable bytes.
+/// src is readable for first + n elements and dst writable for n; o is NULL or points to o->size readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast_from(
     from: lanecast_dtype,
@@ -465,27 +481,27 @@ pub unsafe extern "C" fn lanecast_cast_from(
     })
 }
 
-/// What a checked cast lost. Output only. An element is in one class at most.
+/// What a checked cast lost: how many elements of each class. Output only. An element is in one class at most.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct lanecast_report {
-    /// Elements that were looked at.
+    /// Elements that were checked.
     pub elements: u64,
-    /// Rounded, larger than the largest value of the target.
+    /// Elements that are, once rounded, larger than the largest value of the target.
     pub above: u64,
-    /// Rounded, smaller than the smallest value of the target; of unsigned targets, negative.
+    /// Elements that are, once rounded, smaller than the smallest value of the target: negative ones, if it is unsigned.
     pub below: u64,
-    /// A NaN that the target cannot hold.
+    /// NaNs that the target cannot hold.
     pub nan: u64,
-    /// An Inf that the target cannot hold, or that the options do not let it become.
+    /// Infs that the target cannot hold, or that the options do not let it become.
     pub inf: u64,
-    /// An imaginary part that is not zero, and is dropped.
+    /// Elements with an imaginary part other than zero, which is dropped.
     pub imaginary: u64,
-    /// In range, but rounded.
+    /// Elements that are in range, but are rounded.
     pub inexact: u64,
-    /// The index of the first element of any class but inexact; UINT64_MAX when there is none.
+    /// The index of the first element of any class but inexact; UINT64_MAX if there is none.
     pub first: u64,
-    /// The index of the first inexact element; UINT64_MAX when there is none.
+    /// The index of the first inexact element; UINT64_MAX if there is none.
     pub first_inexact: u64,
 }
 
@@ -508,15 +524,17 @@ impl From<CastReport> for lanecast_report {
     }
 }
 
-/// Casts n elements as lanecast_cast does, and says what that loses. The destination is written in every case
-/// that is no other error; LANECAST_ERR_LOSSY says that an element is of a class other than inexact. report may be
-/// NULL. validity is NULL, or gets a bitmap of ceil(n / 8) bytes: bit i % 8 of byte i / 8 is 0 for an element i
-/// of such a class, and 1 for any other; the bits of no element are 0. No two buffers may overlap.
+/// Casts n elements as lanecast_cast does, and reports what that loses.
+///
+/// An element is lost if it is in any class of lanecast_report but inexact. If any is lost, the status is LANECAST_ERR_LOSSY;
+/// the destination is written all the same. report may be NULL. validity is NULL, or receives a bitmap of ceil(n / 8) bytes:
+/// bit i % 8 of byte i / 8 is 0 if element i is lost, and 1 if not. Unused bits of the last byte are 0. After
+/// LANECAST_ERR_MEMORY, bits of validity may be 0. No two buffers may overlap.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP (validity, too), _MEMORY,
 /// _LOSSY.
 ///
 /// # Safety
-/// As for `lanecast_cast`; `report` is NULL or writable, `validity` NULL or writable for ceil(n / 8) bytes.
+/// As for lanecast_cast; report is NULL or writable, validity is NULL or writable for ceil(n / 8) bytes.
 #[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast_checked(
@@ -544,7 +562,7 @@ pub unsafe extern "C" fn lanecast_cast_checked(
                     if overlap(bits, &raw const *dst) {
                         return Err(overlapping("validity", "dst"));
                     }
-                    // SAFETY: writable by the caller's promise, initialised first, and it overlaps neither buffer.
+                    // SAFETY: writable by the caller's promise, initialised before it is borrowed, and it overlaps neither buffer.
                     Some(unsafe {
                         validity.write_bytes(0, bits.len());
                         &mut *bits.cast_mut()
@@ -558,11 +576,12 @@ pub unsafe extern "C" fn lanecast_cast_checked(
     })
 }
 
-/// What lanecast_cast_checked would find. Nothing is cast, and no room for the result is needed. report may be NULL.
+/// Reports what a cast of n elements would lose, as lanecast_cast_checked does, but casts nothing and needs no room for
+/// results. report may be NULL.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src), _SIZE (n), _MEMORY, _LOSSY.
 ///
 /// # Safety
-/// `src` is readable for `n` elements; `o` is NULL or points to `o->size` readable bytes; `report` is NULL or writable.
+/// src is readable for n elements; o is NULL or points to o->size readable bytes; report is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_check(
     from: lanecast_dtype,
@@ -588,7 +607,7 @@ pub unsafe extern "C" fn lanecast_check(
     })
 }
 
-/// Writes what was found, and says whether that is a loss.
+/// Writes what was found, unless `report` is NULL, and returns `LANECAST_ERR_LOSSY` if an element was lost.
 ///
 /// # Safety
 /// `report` is NULL or writable.
@@ -600,7 +619,7 @@ unsafe fn reported(found: CastReport, report: *mut lanecast_report) -> Result<()
     if found.first.is_some() { Err(LANECAST_ERR_LOSSY) } else { Ok(()) }
 }
 
-/// The cast of two dtypes under some options.
+/// Returns the caster of two dtypes under the options of a caller, and these options.
 ///
 /// # Safety
 /// `o` is NULL or points to `o->size` readable bytes.
@@ -616,9 +635,12 @@ unsafe fn caster(
     Ok((Caster::new(from, to, &options).map_err(status)?, options))
 }
 
-/// What [`lanecast_cast`] and its like cast; None if there are no elements.
+/// What [`lanecast_cast`] and the functions like it cast: the caster, the source and the destination. None if there are no
+/// elements.
 type WholeBuffers<'a> = Option<(Caster, &'a [u8], &'a mut [MaybeUninit<u8>])>;
 
+/// Checks the arguments of a cast of whole buffers.
+///
 /// # Safety
 /// As for [`lanecast_cast_from`], as long as the buffers are used.
 unsafe fn whole_buffers<'a>(
@@ -637,19 +659,21 @@ unsafe fn whole_buffers<'a>(
     }
     let text = format_args!("there is no source of first + n elements: those are {first} + {n}");
     let all = first.checked_add(n).ok_or_else(|| say(LANECAST_ERR_SIZE, &text))?;
-    // No memory is as large as what overflows.
+    // Where the number of bytes overflows, `memory` refuses the buffer.
     let size = |dtype: DType, n, packing| dtype.byte_len(n, packing).unwrap_or(usize::MAX);
     let src = memory("src", src.cast(), size(caster.from(), all, options.src_packing))?;
     let dst = memory("dst", dst.cast::<MaybeUninit<u8>>(), size(caster.to(), n, options.dst_packing))?;
     if overlap(src, dst) {
         return Err(overlapping("src", "dst"));
     }
-    // SAFETY: of the size of `n` elements, which the caller promises to be readable and writable; not overlapping.
+    // SAFETY: the slices have the sizes of `first + n` and of `n` elements, which the caller promises to be readable and
+    // writable, and they do not overlap.
     Ok(Some(unsafe { (caster, &*src, &mut *dst.cast_mut()) }))
 }
 
-/// The memory of `n` numbers of a caller, if it can be some: not NULL, aligned, no larger than objects are, and inside
-/// the address space. A slice can be made of it where the caller promises that it is readable or writable.
+/// Returns the memory of `n` numbers of a caller, if that can exist: the pointer is not NULL and is aligned, and the memory is no
+/// larger than an object can be and inside the address space. It can be borrowed as a slice if the caller promises that it is
+/// readable or writable.
 fn memory<T>(what: &str, first: *const T, n: usize) -> Result<*const [T], lanecast_status> {
     if first.is_null() {
         return Err(null(what));
@@ -666,19 +690,20 @@ fn memory<T>(what: &str, first: *const T, n: usize) -> Result<*const [T], laneca
     Ok(core::ptr::slice_from_raw_parts(first, n))
 }
 
-/// Have two pieces of memory a byte in common?
+/// Whether two pieces of memory, as [`memory`] returns them, have a byte in common.
 fn overlap<A, B>(a: *const [A], b: *const [B]) -> bool {
     let (a_at, b_at) = (a.cast::<A>().addr(), b.cast::<B>().addr());
     a_at < b_at + b.len() * size_of::<B>() && b_at < a_at + a.len() * size_of::<A>()
 }
 
-/// The dtype that count operands become together. Neither their order nor repetitions matter. rules: "numpy"
-/// "jax" "jax_x32" "jax_strict" "torch" "array_api" "mindspore" "megengine" "onnx" "lossless".
+/// Promotes count operands by a ruleset, and writes their common dtype to out.
+///
+/// rules is the name of the ruleset: "numpy", "jax", "jax_x32", "jax_strict", "torch", "array_api", "mindspore", "megengine",
+/// "onnx" or "lossless". Neither the order of the operands nor repetitions matter.
 /// Returns LANECAST_OK, or LANECAST_ERR_NULL (rules, operands, out), _NAME, _SIZE (count), _DTYPE (operands), _UNDEFINED.
 ///
 /// # Safety
-/// `rules` is NULL or a C string; `operands` is NULL or readable for `count` dtypes; `out` is NULL or
-/// writable.
+/// rules is NULL or a C string; operands is NULL or readable for count dtypes; out is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_promote(
     rules: *const c_char,
@@ -710,12 +735,12 @@ pub unsafe extern "C" fn lanecast_promote(
     })
 }
 
-/// Writes 1 if a cast may be done at this level, else 0: "no" "equiv" "safe" "same_kind" "same_value"
-/// "unsafe".
+/// Writes 1 to out if a cast is permitted at a level of casting, else 0. level is "no", "equiv", "safe", "same_kind",
+/// "same_value" or "unsafe".
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _NULL (level, out), _NAME.
 ///
 /// # Safety
-/// `level` is NULL or a C string; `out` is NULL or writable.
+/// level is NULL or a C string; out is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_can_cast(
     from: lanecast_dtype,
@@ -741,13 +766,13 @@ pub unsafe extern "C" fn lanecast_can_cast(
     })
 }
 
-/// LANECAST_ABI_VERSION of the library.
+/// Returns the LANECAST_ABI_VERSION of the library. If it is less than that of the header, the library is older than the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn lanecast_abi_version() -> u32 {
     LANECAST_ABI_VERSION
 }
 
-/// What a status means, in English; lanecast_error_message says more. Never NULL; it lives forever.
+/// Returns what a status means, in English: a static string, never NULL. lanecast_error_message says more.
 #[unsafe(no_mangle)]
 pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
     let text = match s {
@@ -777,7 +802,7 @@ pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
     text.as_ptr()
 }
 
-/// 1 if a cast with this `isa` option can run here, else 0.
+/// Returns 1 if casts with this value of the option isa can run here, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn lanecast_isa_available(isa: u8) -> c_int {
     let available = catch_unwind(|| match isa {
