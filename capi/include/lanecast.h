@@ -172,102 +172,103 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_DTYPE_BCOMPLEX32 34
 
 /*
- The nearest value; of two equally near, the one with the even code.
+ Rounds to the nearest value, ties to the one with the even code.
  */
 #define LANECAST_ROUNDING_NEAREST_EVEN 0
 
 /*
- The nearest value; of two equally near, the one away from zero.
+ Rounds to the nearest value, ties away from zero.
  */
 #define LANECAST_ROUNDING_NEAREST_AWAY 1
 
 /*
- The one nearer to zero.
+ Rounds toward zero.
  */
 #define LANECAST_ROUNDING_TOWARD_ZERO 2
 
 /*
- The larger one.
+ Rounds up, to the larger neighbour.
  */
 #define LANECAST_ROUNDING_UP 3
 
 /*
- The smaller one.
+ Rounds down, to the smaller neighbour.
  */
 #define LANECAST_ROUNDING_DOWN 4
 
 /*
- None of the floats of 8 bits or fewer: overflow gives Inf, or NaN where there is no Inf.
+ No float of 8 bits or fewer saturates: overflow gives Inf, or NaN where the format has no Inf. (float4 and float6 have
+ neither, and always saturate.)
  */
 #define LANECAST_SATURATE_NEVER 0
 
 /*
- All of them: overflow gives the largest value.
+ All floats of 8 bits or fewer saturate: overflow gives the largest value, with its sign.
  */
 #define LANECAST_SATURATE_ALWAYS 1
 
 /*
- float8_e4m3fn alone.
+ Only float8_e4m3fn saturates.
  */
 #define LANECAST_SATURATE_FN_ONLY 2
 
 /*
- Those that have no Inf.
+ Floats of 8 bits or fewer that have no Inf saturate.
  */
 #define LANECAST_SATURATE_UNLESS_INF 3
 
 /*
- A float beyond the range of an integer becomes the nearest value of that.
+ A float beyond the range of an integer dtype becomes the nearest value of that dtype.
  */
 #define LANECAST_FLOAT_TO_INT_SATURATE 0
 
 /*
- Its low bits.
+ A float beyond the range of an integer dtype becomes the low bits of its rounded value, in two's complement.
  */
 #define LANECAST_FLOAT_TO_INT_WRAP 1
 
 /*
- Of an integer beyond the range of another, the low bits.
+ An integer beyond the range of the destination becomes its low bits, in two's complement.
  */
 #define LANECAST_INT_TO_INT_WRAP 0
 
 /*
- It becomes the nearest value of that.
+ An integer beyond the range of the destination becomes the nearest value of that.
  */
 #define LANECAST_INT_TO_INT_SATURATE 1
 
 /*
- A NaN becomes -0 in float4 and float6.
+ A NaN becomes -0 in float4 and float6, which have no NaN.
  */
 #define LANECAST_NAN_TO_FINITE_NEG_ZERO 0
 
 /*
- The largest value.
+ A NaN becomes the largest value in float4 and float6, with a positive sign.
  */
 #define LANECAST_NAN_TO_FINITE_MAX 1
 
 /*
- +0.
+ A NaN becomes +0 in float4 and float6.
  */
 #define LANECAST_NAN_TO_FINITE_ZERO 2
 
 /*
- A value between two powers of two becomes the larger one.
+ A value between two powers of two becomes the larger power.
  */
 #define LANECAST_E8M0_ROUNDING_UP 0
 
 /*
- The smaller one.
+ A value between two powers of two becomes the smaller power.
  */
 #define LANECAST_E8M0_ROUNDING_DOWN 1
 
 /*
- The nearer one; 1.5 times a power goes up.
+ A value between two powers of two becomes the nearer power; 1.5 times a power goes up.
  */
 #define LANECAST_E8M0_ROUNDING_NEAREST 2
 
 /*
- The best instruction set that is available, or what LANECAST_ISA in the environment says.
+ The best instruction set that is available, or the one that the environment variable LANECAST_ISA names.
  */
 #define LANECAST_ISA_BEST 0
 
@@ -282,17 +283,17 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ISA_SIMD128 5
 
 /*
- Elements of fewer than 8 bits: the first in the low bits of a byte.
+ Elements of fewer than 8 bits are packed, the first in the low bits of a byte.
  */
 #define LANECAST_PACKING_LOW_FIRST 0
 
 /*
- One in each byte.
+ Elements of fewer than 8 bits lie one per byte.
  */
 #define LANECAST_PACKING_ONE_PER_BYTE 1
 
 /*
- The first in the high bits of a byte.
+ Elements of fewer than 8 bits are packed, the first in the high bits of a byte.
  */
 #define LANECAST_PACKING_HIGH_FIRST 2
 
@@ -302,22 +303,22 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ORDER_NATIVE 0
 
 /*
- The low byte first.
+ Little-endian: the low byte first.
  */
 #define LANECAST_ORDER_LITTLE 1
 
 /*
- The high byte first.
+ Big-endian: the high byte first.
  */
 #define LANECAST_ORDER_BIG 2
 
 /*
- One rounding of the exact quotient or product.
+ lanecast's own rule: the exact quotient or product is rounded once.
  */
 #define LANECAST_PROFILE_LANECAST 0
 
 /*
- The OCP Microscaling formats: the same.
+ The OCP Microscaling formats: the same arithmetic as LANECAST_PROFILE_LANECAST.
  */
 #define LANECAST_PROFILE_OCP 1
 
@@ -330,7 +331,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_PROFILE_COMPRESSED_TENSORS 5
 
 /*
- transformers' float8.
+ transformers' fine-grained float8.
  */
 #define LANECAST_PROFILE_HF_FP8 6
 
@@ -342,92 +343,93 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_PROFILE_GPT_OSS 8
 
 /*
- By float32. Dequantises only.
+ The product is computed in float32, then cast to the dtype of the output. Dequantises only.
  */
 #define LANECAST_PROFILE_F32 9
 
 /*
- In the dtype of the output. Dequantises only.
+ Code, zero point and scale are cast to the dtype of the output and multiplied there. Dequantises only.
  */
 #define LANECAST_PROFILE_OUTPUT 10
 
 /*
- That of the dtype of the scales: floor of float8_e8m0fnu, amax of the others.
+ The default for the dtype of the scales: LANECAST_RULE_FLOOR for float8_e8m0fnu, LANECAST_RULE_AMAX for the others.
  */
 #define LANECAST_RULE_DEFAULT 0
 
 /*
- amax / max: the largest magnitude of a block, divided by the largest value of the target.
+ The scale is amax / max, where amax is the largest magnitude in a block and max the largest value of the target. For
+ scales with a mantissa.
  */
 #define LANECAST_RULE_AMAX 1
 
 /*
- Of float8_e8m0fnu: floor(log2 amax) - floor(log2 max).
+ The exponent of a float8_e8m0fnu scale is floor(log2 amax) - floor(log2 max).
  */
 #define LANECAST_RULE_FLOOR 2
 
 /*
- ceil(log2 amax) - floor(log2 max).
+ The exponent of a float8_e8m0fnu scale is ceil(log2 amax) - floor(log2 max).
  */
 #define LANECAST_RULE_CEIL 3
 
 /*
- As floor, of amax rounded to the mantissa of the target.
+ As LANECAST_RULE_FLOOR, but with amax rounded to the mantissa width of the target.
  */
 #define LANECAST_RULE_EVEN 4
 
 /*
- ceil(log2(amax / max)): nothing saturates.
+ The exponent of a float8_e8m0fnu scale is ceil(log2(amax / max)), so that nothing saturates.
  */
 #define LANECAST_RULE_ROUND_UP 5
 
 /*
- A NaN makes the scale NaN, an Inf the largest one.
+ A NaN makes the scale of its block NaN; without one, an Inf makes it the largest finite scale.
  */
 #define LANECAST_NONFINITE_PROPAGATE 0
 
 /*
- The scale is that of the finite elements.
+ NaN and Inf are ignored: the scale is that of the finite elements.
  */
 #define LANECAST_NONFINITE_IGNORE 1
 
 /*
- The last dimension fastest.
+ Scales lie in row-major order: the last dimension varies fastest.
  */
 #define LANECAST_SCALE_LAYOUT_ROW_MAJOR 0
 
 /*
- The first dimension fastest.
+ Scales lie in column-major order: the first dimension varies fastest.
  */
 #define LANECAST_SCALE_LAYOUT_COLUMN_MAJOR 1
 
 /*
- Tiles of 128 x 4 scales in 512 bytes, those of the tensor cores.
+ Scales of one byte lie in tiles of 128 x 4, 512 bytes each: the layout of the tensor cores.
  */
 #define LANECAST_SCALE_LAYOUT_SWIZZLE_32X4X4 2
 
 /*
- There is none.
+ There is no factor of the tensor.
  */
 #define LANECAST_TENSOR_SCALE_NONE 0
 
 /*
- tensor_scale is multiplied with.
+ The value of an element is code * scale * tensor_scale.
  */
 #define LANECAST_TENSOR_SCALE_MULTIPLY 1
 
 /*
- tensor_scale is divided by.
+ The value of an element is code * scale / tensor_scale.
  */
 #define LANECAST_TENSOR_SCALE_DIVIDE 2
 
 /*
- Found from the data, to multiply with.
+ A factor to multiply by is computed from the data.
  */
 #define LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY 3
 
 /*
- Found from the data, to divide by.
+ A factor to divide by is computed from the data.
  */
 #define LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE 4
 
