@@ -639,47 +639,48 @@ typedef struct lanecast_scaling {
 } lanecast_scaling;
 
 /*
- A piece of work: job is what came with it, index its number.
+ A task of a parallel loop. job is what the loop got together with the task, and index is the number of the task.
  */
 typedef void (*lanecast_task)(void *job, size_t index);
 
 /*
- A parallel loop of the caller's: calls task(job, i) for every i below tasks, on any threads and in any order,
- and returns when all calls have. A task that is not called is done after that, by the thread that called the
- cast.
+ A parallel loop of the caller's. It calls task(job, i) for every i below tasks, on any threads and in any order, and returns
+ when all calls have returned. Tasks that it does not call are done after that by the thread that called the cast.
  */
 typedef void (*lanecast_parallel_for)(void *context, size_t tasks, lanecast_task task, void *job);
 
 /*
- Hears after each chunk, on the thread that has cast it, that so many elements of total are done; of scaled casts so many
- pieces of the work, which begin anew with another total after a pass that finds a factor or the one scale. Of calls from
- several threads, one that says less may come after one that says more. Anything but 0 stops the cast: no further
- chunk begins, and what has been written stays.
+ A progress callback. It is called after each chunk, on the thread that cast the chunk.
+
+ done elements of total are cast. In a scaled cast both count pieces of work; they start again, with another total, after a
+ pass that finds the factor of the tensor or the one scale of all elements. Calls come from several threads, so a smaller done may
+ follow a larger one. Any result but 0 stops the cast: no further chunk begins, and what was written stays.
  */
 typedef int (*lanecast_progress)(void *context, size_t done, size_t total);
 
 /*
- On which threads to cast. lanecast_parallel_init sets the defaults.
+ On which threads to cast, in which chunks, and whom to tell. lanecast_parallel_init sets the defaults.
 
- New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
+ New fields are only ever added at the end, and size says how much of the structure the caller knows.
  */
 typedef struct lanecast_parallel {
     /*
-     The number of bytes the caller has set, this field included. A larger one than the library knows
-     is fine while the unknown rest is zero.
+     How many bytes of the structure the caller has set, this field included. It may be more than the library knows, if the
+     bytes that the library does not know are zero.
      */
     uint32_t size;
     /*
-     0 a pool of as many threads as there are cores, kept for the next cast (default); else so many threads,
-     started for this cast. With parallel_for: how many it has, for the size of a chunk; 0 as many as there are cores.
+     0: a pool of as many threads as there are cores, kept for the next cast (default). Else this many threads, started for
+     this cast. With parallel_for, the number of its threads, from which the size of a chunk follows; 0: as many as there are
+     cores.
      */
     uint32_t threads;
     /*
-     Elements of a chunk; 0 as many as are useful (default). Scaled casts have pieces of their own.
+     Elements of a chunk; 0: as many as are useful (default). Scaled casts have pieces of their own size.
      */
     size_t chunk;
     /*
-     A loop of the caller's instead of threads of the library's; NULL for none (default).
+     A loop of the caller's, in place of threads of the library; NULL for none (default).
      */
     lanecast_parallel_for parallel_for;
     /*
@@ -687,7 +688,7 @@ typedef struct lanecast_parallel {
      */
     void *parallel_for_context;
     /*
-     NULL for none (default). It may be called from several threads at once.
+     A progress callback, which may be called from several threads at once; NULL for none (default).
      */
     lanecast_progress progress;
     /*
@@ -1065,22 +1066,23 @@ lanecast_status lanecast_quantize_with_losses(lanecast_dtype from,
                                               struct lanecast_losses *blocks);
 
 /*
- Sets every field to its default, and `size` to the size of the structure.
+ Sets every field to its default, and size to the size of the structure.
  Returns LANECAST_OK, or LANECAST_ERR_NULL (p).
 
  # Safety
- `p` is NULL or writable.
+ p is NULL or writable.
  */
 lanecast_status lanecast_parallel_init(struct lanecast_parallel *p);
 
 /*
- lanecast_cast on several threads: 0 for a pool with as many as there are cores, else so many that start for this
- cast. What is too small to gain from that, a forked child, and a process that cannot start threads cast on the
- calling thread. The result is the same.
+ Casts n elements as lanecast_cast does, on several threads. The result is the same.
+
+ threads is 0 for a pool of as many threads as there are cores; else this many are started for this cast. The calling thread
+ casts alone if there are too few elements to gain from threads, in a forked child, and if threads cannot be started.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP, _MEMORY.
 
  # Safety
- As for `lanecast_cast`.
+ As for lanecast_cast.
  */
 lanecast_status lanecast_cast_parallel(lanecast_dtype from,
                                        const void *src,
@@ -1091,14 +1093,14 @@ lanecast_status lanecast_cast_parallel(lanecast_dtype from,
                                        uint32_t threads);
 
 /*
- lanecast_cast on threads of the caller's, in chunks of a size, with a callback that hears of progress. how must not be
- NULL: lanecast_parallel_init has the defaults.
+ Casts n elements as lanecast_cast does, on the threads, in the chunks and with the progress callback that how says. how must
+ not be NULL: lanecast_parallel_init sets the defaults.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _NULL (src, dst, how), _SIZE (n), _OVERLAP, _MEMORY,
  _CANCELLED (progress).
 
  # Safety
- As for `lanecast_cast`; `how` points to `how->size` readable bytes, or is NULL, which is an error; its callbacks do
- what they should, and do not unwind.
+ As for lanecast_cast; how points to how->size readable bytes, or is NULL, which is an error; its callbacks do what their
+ types say, and do not unwind.
  */
 lanecast_status lanecast_cast_parallel_with(lanecast_dtype from,
                                             const void *src,
@@ -1109,13 +1111,13 @@ lanecast_status lanecast_cast_parallel_with(lanecast_dtype from,
                                             const struct lanecast_parallel *how);
 
 /*
- lanecast_cast_parallel_with, which says what that loses, as lanecast_cast_checked does. What it says does not depend on the threads.
- report may be NULL.
+ Casts as lanecast_cast_parallel_with does, and reports what that loses, as lanecast_cast_checked does. The report does not
+ depend on the threads. report may be NULL.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _NULL (src, dst, how), _SIZE (n), _OVERLAP, _MEMORY,
  _CANCELLED (progress), _LOSSY.
 
  # Safety
- As for `lanecast_cast_parallel_with`; `report` is NULL or writable.
+ As for lanecast_cast_parallel_with; report is NULL or writable.
  */
 lanecast_status lanecast_cast_checked_parallel(lanecast_dtype from,
                                                const void *src,
@@ -1127,13 +1129,14 @@ lanecast_status lanecast_cast_checked_parallel(lanecast_dtype from,
                                                struct lanecast_report *report);
 
 /*
- Casts the first n elements of a buffer to its first n elements. buf_bytes is the size of n elements of from or
- of to, whichever is larger; bytes behind the destination stay as they are. buf may be NULL when n is 0.
+ Casts the first n elements of a buffer in place.
+
+ buf_bytes is the size of n elements of from or of to, whichever is larger. Bytes behind the n results stay as they are. buf
+ may be NULL if n is 0.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (buf), _SIZE (buf_bytes), _MEMORY.
 
  # Safety
- `buf` is writable for `buf_bytes` bytes, and readable for `n` elements of `from`; `o` is NULL or points to
- `o->size` readable bytes.
+ buf is writable for buf_bytes bytes, and readable for n elements of from; o is NULL or points to o->size readable bytes.
  */
 lanecast_status lanecast_cast_in_place(lanecast_dtype from,
                                        lanecast_dtype to,
@@ -1143,20 +1146,24 @@ lanecast_status lanecast_cast_in_place(lanecast_dtype from,
                                        const struct lanecast_options *o);
 
 /*
- Casts the elements of a view to those of another of the same shape. src and dst point to the first element of each,
- from where ndim strides lead to the others: bytes, of any sign, unaligned; 0 repeats a source. Elements of fewer
- than 8 bits lie one per byte (src_packing and dst_packing of the options). What lies between elements is neither
- read nor written.
+ Casts the elements of a strided view to those of another view of the same shape.
 
- A destination may not have a stride smaller than an element along a dimension of several; if its elements
- overlap otherwise, it is unspecified which of them remains. The views may lie between each other, but must not
- overlap. Where there are no elements, src and dst may be NULL; for ndim 0, shape and strides may be.
+ src and dst point to the element of each view whose indices are all 0. shape has ndim lengths, and src_strides and
+ dst_strides have ndim strides. A stride is the number of bytes from an element to the next along its dimension. It may be
+ negative and need not be a multiple of the alignment; a stride of 0 repeats elements of a source. Elements of fewer than 8
+ bits must lie one per byte (src_packing and dst_packing of the options). What lies between elements is neither read nor
+ written.
+
+ Along a dimension of several elements, no stride of the destination may be smaller than an element. If elements of the
+ destination overlap in other ways, it is unspecified which of them remains. Elements of one view may lie between those of the
+ other, but must not overlap them. If there are no elements, src and dst may be NULL; if ndim is 0, shape and the strides may
+ be.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, dst, shape, strides), _SIZE, _OVERLAP,
  _MEMORY.
 
  # Safety
- Every element of `src` is readable and every one of `dst` writable; `shape` and the strides are readable for `ndim`
- numbers; `o` is NULL or points to `o->size` readable bytes.
+ Every element of src is readable and every one of dst writable; shape and the strides are readable for ndim numbers; o is NULL
+ or points to o->size readable bytes.
  */
 lanecast_status lanecast_cast_strided(lanecast_dtype from,
                                       const void *src,
@@ -1169,13 +1176,13 @@ lanecast_status lanecast_cast_strided(lanecast_dtype from,
                                       const struct lanecast_options *o);
 
 /*
- lanecast_cast_strided on several threads, in slices along one dimension. how must not be NULL: lanecast_parallel_init has the
- defaults. Where elements of the destination overlap, the calling thread casts alone.
+ Casts as lanecast_cast_strided does, on several threads, which take slices along one dimension. If elements of the destination
+ overlap, the calling thread casts alone. how must not be NULL: lanecast_parallel_init sets the defaults.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _PACKED, _NULL (src, dst, shape, strides, how), _SIZE,
  _OVERLAP, _MEMORY, _CANCELLED (progress).
 
  # Safety
- As for `lanecast_cast_strided`, from every thread; `how` as for `lanecast_cast_parallel_with`.
+ As for lanecast_cast_strided, from every thread; how as for lanecast_cast_parallel_with.
  */
 lanecast_status lanecast_cast_strided_parallel(lanecast_dtype from,
                                                const void *src,
@@ -1189,13 +1196,13 @@ lanecast_status lanecast_cast_strided_parallel(lanecast_dtype from,
                                                const struct lanecast_parallel *how);
 
 /*
- lanecast_cast_strided, which says what that loses, as lanecast_cast_checked does. Elements are counted in row-major order: the last
- index changes fastest. report may be NULL.
+ Casts as lanecast_cast_strided does, and reports what that loses, as lanecast_cast_checked does. Elements are counted in
+ row-major order: the last index changes fastest. report may be NULL.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, dst, shape, strides), _SIZE, _OVERLAP,
  _MEMORY, _LOSSY.
 
  # Safety
- As for `lanecast_cast_strided`; `report` is NULL or writable.
+ As for lanecast_cast_strided; report is NULL or writable.
  */
 lanecast_status lanecast_cast_strided_checked(lanecast_dtype from,
                                               const void *src,
@@ -1209,14 +1216,14 @@ lanecast_status lanecast_cast_strided_checked(lanecast_dtype from,
                                               struct lanecast_report *report);
 
 /*
- What lanecast_cast_strided_checked would find. Nothing is cast, and no room for the result is needed; dst_packing of the options does
- not matter. report may be NULL.
+ Reports what a cast of a strided view would lose, as lanecast_cast_strided_checked does, but casts nothing and needs no room
+ for results. dst_packing of the options does not matter. report may be NULL.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, shape, src_strides), _SIZE, _MEMORY,
  _LOSSY.
 
  # Safety
- Every element of `src` is readable; `shape` and `src_strides` are readable for `ndim` numbers; `o` is NULL or points to `o->size`
- readable bytes; `report` is NULL or writable.
+ Every element of src is readable; shape and src_strides are readable for ndim numbers; o is NULL or points to o->size readable
+ bytes; report is NULL or writable.
  */
 lanecast_status lanecast_check_strided(lanecast_dtype from,
                                        const void *src,

@@ -1,4 +1,4 @@
-//! Casts on several threads, in place, and along strides.
+//! Casts on several threads, casts in place, and casts of strided views.
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
@@ -17,51 +17,52 @@ use super::{
     read_sized, reported, status, whole_buffers,
 };
 
-/// A piece of work: job is what came with it, index its number.
+/// A task of a parallel loop. job is what the loop got together with the task, and index is the number of the task.
 pub type lanecast_task = Option<unsafe extern "C" fn(job: *mut c_void, index: usize)>;
 
-/// A parallel loop of the caller's: calls task(job, i) for every i below tasks, on any threads and in any order,
-/// and returns when all calls have. A task that is not called is done after that, by the thread that called the
-/// cast.
+/// A parallel loop of the caller's. It calls task(job, i) for every i below tasks, on any threads and in any order, and returns
+/// when all calls have returned. Tasks that it does not call are done after that by the thread that called the cast.
 pub type lanecast_parallel_for =
     Option<unsafe extern "C" fn(context: *mut c_void, tasks: usize, task: lanecast_task, job: *mut c_void)>;
 
-/// Hears after each chunk, on the thread that has cast it, that so many elements of total are done; of scaled casts so many
-/// pieces of the work, which begin anew with another total after a pass that finds a factor or the one scale. Of calls from
-/// several threads, one that says less may come after one that says more. Anything but 0 stops the cast: no further
-/// chunk begins, and what has been written stays.
+/// A progress callback. It is called after each chunk, on the thread that cast the chunk.
+///
+/// done elements of total are cast. In a scaled cast both count pieces of work; they start again, with another total, after a
+/// pass that finds the factor of the tensor or the one scale of all elements. Calls come from several threads, so a smaller done may
+/// follow a larger one. Any result but 0 stops the cast: no further chunk begins, and what was written stays.
 pub type lanecast_progress =
     Option<unsafe extern "C" fn(context: *mut c_void, done: usize, total: usize) -> c_int>;
 
-/// On which threads to cast. lanecast_parallel_init sets the defaults.
+/// On which threads to cast, in which chunks, and whom to tell. lanecast_parallel_init sets the defaults.
 ///
-/// New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
+/// New fields are only ever added at the end, and size says how much of the structure the caller knows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct lanecast_parallel {
-    /// The number of bytes the caller has set, this field included. A larger one than the library knows
-    /// is fine while the unknown rest is zero.
+    /// How many bytes of the structure the caller has set, this field included. It may be more than the library knows, if the
+    /// bytes that the library does not know are zero.
     pub size: u32,
-    /// 0 a pool of as many threads as there are cores, kept for the next cast (default); else so many threads,
-    /// started for this cast. With parallel_for: how many it has, for the size of a chunk; 0 as many as there are cores.
+    /// 0: a pool of as many threads as there are cores, kept for the next cast (default). Else this many threads, started for
+    /// this cast. With parallel_for, the number of its threads, from which the size of a chunk follows; 0: as many as there are
+    /// cores.
     pub threads: u32,
-    /// Elements of a chunk; 0 as many as are useful (default). Scaled casts have pieces of their own.
+    /// Elements of a chunk; 0: as many as are useful (default). Scaled casts have pieces of their own size.
     pub chunk: usize,
-    /// A loop of the caller's instead of threads of the library's; NULL for none (default).
+    /// A loop of the caller's, in place of threads of the library; NULL for none (default).
     pub parallel_for: lanecast_parallel_for,
     /// The first argument of parallel_for.
     pub parallel_for_context: *mut c_void,
-    /// NULL for none (default). It may be called from several threads at once.
+    /// A progress callback, which may be called from several threads at once; NULL for none (default).
     pub progress: lanecast_progress,
     /// The first argument of progress.
     pub progress_context: *mut c_void,
 }
 
-/// Sets every field to its default, and `size` to the size of the structure.
+/// Sets every field to its default, and size to the size of the structure.
 /// Returns LANECAST_OK, or LANECAST_ERR_NULL (p).
 ///
 /// # Safety
-/// `p` is NULL or writable.
+/// p is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_parallel_init(p: *mut lanecast_parallel) -> lanecast_status {
     guard(|| {
@@ -77,21 +78,22 @@ pub unsafe extern "C" fn lanecast_parallel_init(p: *mut lanecast_parallel) -> la
             progress: None,
             progress_context: core::ptr::null_mut(),
         };
-        // A field that is added to the structure is not to be written here: programs that know today's header have no room
-        // for it. (`capi/tests/abi/program.c` looks behind it.)
+        // A field that is added to the structure must not be written here: programs of today's header have no room for it.
+        // (`capi/tests/abi/program.c` checks that nothing is written behind the structure.)
         // SAFETY: not NULL, hence writable by the caller's promise.
         unsafe { p.write_unaligned(defaults) };
         Ok(())
     })
 }
 
-/// lanecast_cast on several threads: 0 for a pool with as many as there are cores, else so many that start for this
-/// cast. What is too small to gain from that, a forked child, and a process that cannot start threads cast on the
-/// calling thread. The result is the same.
+/// Casts n elements as lanecast_cast does, on several threads. The result is the same.
+///
+/// threads is 0 for a pool of as many threads as there are cores; else this many are started for this cast. The calling thread
+/// casts alone if there are too few elements to gain from threads, in a forked child, and if threads cannot be started.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP, _MEMORY.
 ///
 /// # Safety
-/// As for `lanecast_cast`.
+/// As for lanecast_cast.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast_parallel(
     from: lanecast_dtype,
@@ -112,7 +114,7 @@ pub unsafe extern "C" fn lanecast_cast_parallel(
     })
 }
 
-/// Calls a function with what casts on so many threads; 0 is the pool.
+/// Calls a function with a way to cast on this many threads; 0 is the pool.
 fn on<T>(threads: u32, then: impl FnOnce(&Parallel<'_>) -> T) -> T {
     #[cfg(unix)]
     match threads as usize {
@@ -128,14 +130,14 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, core::num::NonZero::get)
 }
 
-/// lanecast_cast on threads of the caller's, in chunks of a size, with a callback that hears of progress. how must not be
-/// NULL: lanecast_parallel_init has the defaults.
+/// Casts n elements as lanecast_cast does, on the threads, in the chunks and with the progress callback that how says. how must
+/// not be NULL: lanecast_parallel_init sets the defaults.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _NULL (src, dst, how), _SIZE (n), _OVERLAP, _MEMORY,
 /// _CANCELLED (progress).
 ///
 /// # Safety
-/// As for `lanecast_cast`; `how` points to `how->size` readable bytes, or is NULL, which is an error; its callbacks do
-/// what they should, and do not unwind.
+/// As for lanecast_cast; how points to how->size readable bytes, or is NULL, which is an error; its callbacks do what their
+/// types say, and do not unwind.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast_parallel_with(
     from: lanecast_dtype,
@@ -159,13 +161,13 @@ pub unsafe extern "C" fn lanecast_cast_parallel_with(
     })
 }
 
-/// lanecast_cast_parallel_with, which says what that loses, as lanecast_cast_checked does. What it says does not depend on the threads.
-/// report may be NULL.
+/// Casts as lanecast_cast_parallel_with does, and reports what that loses, as lanecast_cast_checked does. The report does not
+/// depend on the threads. report may be NULL.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _NULL (src, dst, how), _SIZE (n), _OVERLAP, _MEMORY,
 /// _CANCELLED (progress), _LOSSY.
 ///
 /// # Safety
-/// As for `lanecast_cast_parallel_with`; `report` is NULL or writable.
+/// As for lanecast_cast_parallel_with; report is NULL or writable.
 #[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast_checked_parallel(
@@ -197,7 +199,7 @@ pub unsafe extern "C" fn lanecast_cast_checked_parallel(
     })
 }
 
-/// Does something on the threads that a structure says.
+/// Calls `run` with a way to cast on the threads of a caller's structure.
 fn as_said<T>(how: &lanecast_parallel, run: impl FnOnce(&Parallel<'_>) -> T) -> T {
     let host = how.parallel_for.map(|run| Host { run, context: how.parallel_for_context });
     let listener = how.progress.map(|call| Listener { call, context: how.progress_context });
@@ -220,7 +222,7 @@ fn as_said<T>(how: &lanecast_parallel, run: impl FnOnce(&Parallel<'_>) -> T) -> 
     }
 }
 
-/// Does something on the threads of a caller's structure; if there is none, on the calling one.
+/// Reads the structure of a caller, and calls `run` with a way to cast on its threads; if `how` is NULL, on the calling thread.
 ///
 /// # Safety
 /// `how` points to `how->size` readable bytes, or is NULL; its callbacks do what they should, and do not unwind.
@@ -242,7 +244,7 @@ struct Host {
     context: *mut c_void,
 }
 
-// SAFETY: the loop is called from the thread that has called the cast, and from no other.
+// SAFETY: the loop is called from the thread that called the cast, and from no other.
 unsafe impl Sync for Host {}
 
 impl ParallelFor for Host {
@@ -250,31 +252,31 @@ impl ParallelFor for Host {
         type Task<'a> = &'a (dyn Fn(usize) + Sync);
 
         unsafe extern "C" fn call(job: *mut c_void, index: usize) {
-            // SAFETY: what `run` has passed, which lives until it returns. Any thread may call it.
+            // SAFETY: it is the job that `run` passed, which lives until `run` returns. Any thread may call the task.
             let task = unsafe { *job.cast::<Task<'_>>() };
-            // No panic goes through a caller's frames. What it would leave undone is missed in the end.
+            // No panic may go through a caller's frames. The work that it leaves undone is noticed in the end.
             _ = std::panic::catch_unwind(AssertUnwindSafe(|| task(index)));
         }
 
         let mut job: Task<'_> = task;
-        // SAFETY: the caller of the cast promises a loop that calls the task with its job, and returns when all
-        // calls have.
+        // SAFETY: the caller of the cast promises a loop that calls the task with its job, and returns when all calls have
+        // returned.
         unsafe { (self.run)(self.context, tasks, Some(call), (&raw mut job).cast()) };
     }
 }
 
-/// Who hears of progress.
+/// A progress callback of the caller's.
 struct Listener {
     call: unsafe extern "C" fn(*mut c_void, usize, usize) -> c_int,
     context: *mut c_void,
 }
 
-// SAFETY: the header says that it may be called from several threads at once.
+// SAFETY: the header says that the callback may be called from several threads at once.
 unsafe impl Sync for Listener {}
 
 impl Listener {
     fn tell(&self, progress: Progress) -> ControlFlow<()> {
-        // SAFETY: the caller of the cast promises a function that can be called so.
+        // SAFETY: the caller of the cast promises a function that can be called with this context and these numbers.
         match unsafe { (self.call)(self.context, progress.done, progress.total) } {
             0 => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
@@ -282,13 +284,14 @@ impl Listener {
     }
 }
 
-/// Casts the first n elements of a buffer to its first n elements. buf_bytes is the size of n elements of from or
-/// of to, whichever is larger; bytes behind the destination stay as they are. buf may be NULL when n is 0.
+/// Casts the first n elements of a buffer in place.
+///
+/// buf_bytes is the size of n elements of from or of to, whichever is larger. Bytes behind the n results stay as they are. buf
+/// may be NULL if n is 0.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (buf), _SIZE (buf_bytes), _MEMORY.
 ///
 /// # Safety
-/// `buf` is writable for `buf_bytes` bytes, and readable for `n` elements of `from`; `o` is NULL or points to
-/// `o->size` readable bytes.
+/// buf is writable for buf_bytes bytes, and readable for n elements of from; o is NULL or points to o->size readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast_in_place(
     from: lanecast_dtype,
@@ -312,20 +315,24 @@ pub unsafe extern "C" fn lanecast_cast_in_place(
     })
 }
 
-/// Casts the elements of a view to those of another of the same shape. src and dst point to the first element of each,
-/// from where ndim strides lead to the others: bytes, of any sign, unaligned; 0 repeats a source. Elements of fewer
-/// than 8 bits lie one per byte (src_packing and dst_packing of the options). What lies between elements is neither
-/// read nor written.
+/// Casts the elements of a strided view to those of another view of the same shape.
 ///
-/// A destination may not have a stride smaller than an element along a dimension of several; if its elements
-/// overlap otherwise, it is unspecified which of them remains. The views may lie between each other, but must not
-/// overlap. Where there are no elements, src and dst may be NULL; for ndim 0, shape and strides may be.
+/// src and dst point to the element of each view whose indices are all 0. shape has ndim lengths, and src_strides and
+/// dst_strides have ndim strides. A stride is the number of bytes from an element to the next along its dimension. It may be
+/// negative and need not be a multiple of the alignment; a stride of 0 repeats elements of a source. Elements of fewer than 8
+/// bits must lie one per byte (src_packing and dst_packing of the options). What lies between elements is neither read nor
+/// written.
+///
+/// Along a dimension of several elements, no stride of the destination may be smaller than an element. If elements of the
+/// destination overlap in other ways, it is unspecified which of them remains. Elements of one view may lie between those of the
+/// other, but must not overlap them. If there are no elements, src and dst may be NULL; if ndim is 0, shape and the strides may
+/// be.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, dst, shape, strides), _SIZE, _OVERLAP,
 /// _MEMORY.
 ///
 /// # Safety
-/// Every element of `src` is readable and every one of `dst` writable; `shape` and the strides are readable for `ndim`
-/// numbers; `o` is NULL or points to `o->size` readable bytes.
+/// Every element of src is readable and every one of dst writable; shape and the strides are readable for ndim numbers; o is NULL
+/// or points to o->size readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast_strided(
     from: lanecast_dtype,
@@ -346,13 +353,13 @@ pub unsafe extern "C" fn lanecast_cast_strided(
     })
 }
 
-/// lanecast_cast_strided on several threads, in slices along one dimension. how must not be NULL: lanecast_parallel_init has the
-/// defaults. Where elements of the destination overlap, the calling thread casts alone.
+/// Casts as lanecast_cast_strided does, on several threads, which take slices along one dimension. If elements of the destination
+/// overlap, the calling thread casts alone. how must not be NULL: lanecast_parallel_init sets the defaults.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o, how), _ISA, _PACKED, _NULL (src, dst, shape, strides, how), _SIZE,
 /// _OVERLAP, _MEMORY, _CANCELLED (progress).
 ///
 /// # Safety
-/// As for `lanecast_cast_strided`, from every thread; `how` as for `lanecast_cast_parallel_with`.
+/// As for lanecast_cast_strided, from every thread; how as for lanecast_cast_parallel_with.
 #[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast_strided_parallel(
@@ -378,13 +385,13 @@ pub unsafe extern "C" fn lanecast_cast_strided_parallel(
     })
 }
 
-/// lanecast_cast_strided, which says what that loses, as lanecast_cast_checked does. Elements are counted in row-major order: the last
-/// index changes fastest. report may be NULL.
+/// Casts as lanecast_cast_strided does, and reports what that loses, as lanecast_cast_checked does. Elements are counted in
+/// row-major order: the last index changes fastest. report may be NULL.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, dst, shape, strides), _SIZE, _OVERLAP,
 /// _MEMORY, _LOSSY.
 ///
 /// # Safety
-/// As for `lanecast_cast_strided`; `report` is NULL or writable.
+/// As for lanecast_cast_strided; report is NULL or writable.
 #[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast_strided_checked(
@@ -409,14 +416,14 @@ pub unsafe extern "C" fn lanecast_cast_strided_checked(
     })
 }
 
-/// What lanecast_cast_strided_checked would find. Nothing is cast, and no room for the result is needed; dst_packing of the options does
-/// not matter. report may be NULL.
+/// Reports what a cast of a strided view would lose, as lanecast_cast_strided_checked does, but casts nothing and needs no room
+/// for results. dst_packing of the options does not matter. report may be NULL.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _PACKED, _NULL (src, shape, src_strides), _SIZE, _MEMORY,
 /// _LOSSY.
 ///
 /// # Safety
-/// Every element of `src` is readable; `shape` and `src_strides` are readable for `ndim` numbers; `o` is NULL or points to `o->size`
-/// readable bytes; `report` is NULL or writable.
+/// Every element of src is readable; shape and src_strides are readable for ndim numbers; o is NULL or points to o->size readable
+/// bytes; report is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_check_strided(
     from: lanecast_dtype,
@@ -437,7 +444,7 @@ pub unsafe extern "C" fn lanecast_check_strided(
             if src.is_null() && !shape.contains(&0) {
                 return Err(null("src"));
             }
-            // (Packed elements make no view, but there is none of the destination.)
+            // Views of packed elements are refused, but here is no view of the destination.
             let options = options.dst_packing(Packing::OnePerByte);
             let caster = Caster::new(caster.from(), caster.to(), &options).map_err(status)?;
             (caster, StridedView::from_ptr(src.cast(), shape, strides))
@@ -448,7 +455,7 @@ pub unsafe extern "C" fn lanecast_check_strided(
     })
 }
 
-/// The cast of two views, and those.
+/// Returns the caster of a cast of views, and both views.
 ///
 /// # Safety
 /// As for `lanecast_cast_strided`, as long as the views are used.
@@ -461,7 +468,8 @@ unsafe fn views<'a>(
     ndim: usize,
     o: *const lanecast_options,
 ) -> Result<(Caster, StridedView<'a>, StridedViewMut<'a>), lanecast_status> {
-    // SAFETY: the caller's promise. Views that overlap are refused when they are cast.
+    // SAFETY: the caller's promise, for the options, the numbers and the elements. Views that overlap are refused when they are
+    // cast.
     unsafe {
         let (caster, _) = caster(from, to, o)?;
         let (shape, from, to) = (
@@ -479,8 +487,10 @@ unsafe fn views<'a>(
     }
 }
 
+/// Returns `n` lengths or strides of a caller; `first` may be NULL if there are none.
+///
 /// # Safety
-/// NULL, or `n` numbers are readable as long as the answer is used.
+/// `first` is NULL, or `n` numbers are readable as long as the result is used.
 unsafe fn numbers<'a, T>(what: &str, first: *const T, n: usize) -> Result<&'a [T], lanecast_status> {
     if n == 0 {
         return Ok(&[]);
