@@ -571,18 +571,19 @@ typedef struct lanecast_report {
 } lanecast_report;
 
 /*
- Which elements share a scale, and what scales are. lanecast_scaling_init sets one of a name.
+ A scaling: which elements share a scale, what the scales are, and where they come from. lanecast_scaling_init sets one by its
+ name.
 
- New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
+ New fields are only ever added at the end, and size says how much of the structure the caller knows.
  */
 typedef struct lanecast_scaling {
     /*
-     The number of bytes the caller has set, this field included. A larger one than the library knows
-     is fine while the unknown rest is zero.
+     How many bytes of the structure the caller has set, this field included. It may be more than the library knows, if the
+     bytes that the library does not know are zero.
      */
     uint32_t size;
     /*
-     Whose bits: LANECAST_PROFILE_*. Default: one rounding.
+     Whose results the cast gives bit for bit: LANECAST_PROFILE_*. Default: lanecast's own, by one rounding.
      */
     uint8_t profile;
     /*
@@ -590,50 +591,55 @@ typedef struct lanecast_scaling {
      */
     lanecast_dtype scale_dtype;
     /*
-     How scales follow from the data: LANECAST_RULE_*. Of the profiles torchao's takes these for MX; others have their own.
+     How scales follow from the data: LANECAST_RULE_*. Of the profiles of packages, torchao's follows it, for MX; the others
+     have rules of their own.
      */
     uint8_t rule;
     /*
-     What NaN and Inf do to the scale of their block: LANECAST_NONFINITE_*. Default: it becomes NaN, or the largest one.
+     What a NaN or Inf does to the scale of its block: LANECAST_NONFINITE_*. Default: the scale becomes NaN, or the largest
+     one.
      */
     uint8_t nonfinite;
     /*
-     How scales lie: LANECAST_SCALE_LAYOUT_*. Default: row-major.
+     How scales are laid out: LANECAST_SCALE_LAYOUT_*. Default: row-major.
      */
     uint8_t scale_layout;
     /*
-     The factor of the tensor: LANECAST_TENSOR_SCALE_*. Default: none.
+     Whether there is a factor of the whole tensor, and how it is applied: LANECAST_TENSOR_SCALE_*. Default: none.
      */
     uint8_t tensor_form;
     /*
-     Quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even, as all profiles of packages round.
+     Rounding of quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even, which is what the profiles of
+     packages do in any case.
      */
     uint8_t int_rounding;
     /*
-     ONNX's: the dtype of the division, a float of 16 bits or more; 0 the wider one of the data's and the scale's (default).
+     With LANECAST_PROFILE_ONNX: the dtype of the division, a float of 16 bits or more; 0: the wider one of the dtypes of the
+     data and the scales (default).
      */
     lanecast_dtype precision;
     /*
-     See tensor_form.
+     The factor of the tensor, if tensor_form says that it is given.
      */
     float tensor_scale;
     /*
-     Dimensions of a block, 8 at most; 0 is one scale for all elements.
+     Dimensions of a block, 8 at most; 0: one scale for all elements.
      */
     uint32_t ndim;
     /*
-     Lengths of a block, aligned to the last dimensions of the data; what is missing in front is 1, and 0 is a whole
-     dimension.
+     Lengths of a block. The last one belongs to the last dimension of the data; lengths that are missing in front are 1. A
+     length of 0 is that of the whole dimension.
      */
     size_t block[8];
     /*
-     Bytes from one row of quantized elements to the next, so that each begins on a byte; 0 no gap (default). The elements
-     take so many bytes for each row, the last one too, and what is behind the elements of a row is written as zero: it is
-     no place for others.
+     Bytes from one row of quantised elements to the next, so that each row begins at a byte of its own; 0: no gaps
+     (default). Each row takes this many bytes, the last one too. The bytes behind its elements are written as zeros, so
+     nothing else can be kept there.
      */
     size_t row_bytes;
     /*
-     Bytes from one row of row-major scales to the next; 0 no gap (default). The last row has its gap, and zeros in it, too.
+     Bytes from one row of row-major scales to the next; 0: no gaps (default). The last row has its gap, too. Gaps are written
+     as zeros.
      */
     size_t scale_row_bytes;
 } lanecast_scaling;
@@ -706,23 +712,23 @@ typedef struct lanecast_losses {
      */
     uint64_t elements;
     /*
-     Finite, and rounded, beyond the codes of their block.
+     Finite elements that lie, once rounded, beyond the codes of their block.
      */
     uint64_t saturated;
     /*
-     Finite and not 0, and became 0.
+     Finite elements other than 0 that became 0.
      */
     uint64_t underflowed;
     /*
-     No NaN, and became one.
+     Elements other than NaN that became NaN.
      */
     uint64_t made_nan;
     /*
-     A NaN, and became something else.
+     NaNs that became something else.
      */
     uint64_t lost_nan;
     /*
-     Finite, and became something finite: those of the errors.
+     Finite elements that became finite values. The errors below are those of these elements.
      */
     uint64_t compared;
     /*
@@ -914,25 +920,31 @@ int lanecast_isa_available(uint8_t isa);
 const char *lanecast_error_message(void);
 
 /*
- Sets a scaling of a name: "mx" "nvfp4" "deepseek" "per_tensor" "per_row" (float32 scales, of the last dimension),
- and `size` to the size of the structure. Profiles: "onnx" "torchao" "modelopt" "compressed_tensors" "hf_fp8" "comfy"
- "gpt_oss": "mx" of that profile, but one float32 scale for "onnx" and DeepSeek's blocks for "hf_fp8".
+ Sets s to the scaling of a name, and size to the size of the structure. name is one of these:
+ - "mx": blocks of 32, float8_e8m0fnu scales
+ - "nvfp4": blocks of 16, float8_e4m3fn scales
+ - "deepseek": blocks of 128 x 128, float32 scales
+ - "per_tensor": one float32 scale
+ - "per_row": one float32 scale for each row along the last dimension
+ - a profile: "torchao", "modelopt", "compressed_tensors", "comfy" and "gpt_oss" have the blocks and scales of "mx", "onnx" has
+   those of "per_tensor", and "hf_fp8" those of "deepseek"
+
  Returns LANECAST_OK, or LANECAST_ERR_NULL (s, name), _NAME.
 
  # Safety
- `s` is NULL or writable; `name` is NULL or a C string.
+ s is NULL or writable; name is NULL or a C string.
  */
 lanecast_status lanecast_scaling_init(struct lanecast_scaling *s,
                                       const char *name);
 
 /*
- The shape of the scales of data of a shape, and the bytes of their buffer. out gets ndim numbers; out and bytes may be
- NULL.
+ Writes the shape of the scales for data of a shape to out, and the size of their buffer in bytes to bytes. out receives ndim
+ lengths; shape may be NULL if ndim is 0. out and bytes may be NULL.
  Returns LANECAST_OK, or LANECAST_ERR_NULL (shape, s), _DTYPE (of s), _OPTIONS (s), _SHAPE, _SIZE (shape), _MEMORY.
 
  # Safety
- `shape` is readable for `ndim` numbers; `s` points to `s->size` readable bytes, or is NULL, which is an error; `out` is
- NULL or writable for `ndim` numbers, `bytes` NULL or writable.
+ shape is readable for ndim numbers; s points to s->size readable bytes, or is NULL, which is an error; out is NULL or writable
+ for ndim numbers, bytes is NULL or writable.
  */
 lanecast_status lanecast_scale_shape(const size_t *shape,
                                      uint32_t ndim,
@@ -941,20 +953,24 @@ lanecast_status lanecast_scale_shape(const size_t *shape,
                                      size_t *bytes);
 
 /*
- Casts floats of a shape to elements under scales. compute 0: scales (and zero_points, if not NULL) are read; 1: scales
- are found from the data, and written, and so are zero_points, if not NULL, where the profile finds them. Those are
- elements of dtype to, one for each scale, without gaps, row-major, and packed as dst is. Scales and zero points have the
- byte order of the elements beside them: o's dst_order. If memory is missing (LANECAST_ERR_MEMORY), dst, scales and
- zero_points have unspecified contents. tensor_scale
- may be NULL, and gets the factor of the tensor where there is one. No two buffers may overlap. Buffers of no bytes
- may be NULL. how is NULL for the calling thread.
+ Casts floats of a shape to elements under scales.
+
+ compute is 0 or 1. 0: scales are given, and so are zero points, if zero_points is not NULL. 1: scales are found from the data
+ and written; so are zero points, if zero_points is not NULL, which is an error if the profile does not find them.
+
+ src holds the data in row-major order, and dst the elements. scales has the bytes that lanecast_scale_shape says. zero_points
+ has one element of dtype to for each scale, in row-major order without gaps, packed as dst is. Scales and zero points have the
+ byte order dst_order of the options. tensor_scale is NULL, or receives the factor of the tensor, if there is one. how may be
+ NULL for the calling thread. No two buffers may overlap. Buffers of no bytes may be NULL. After LANECAST_ERR_MEMORY, dst, and
+ scales and zero_points if they are found, have unspecified contents.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, how, compute, zero_points), _ISA, _NULL (shape, s, buffers),
  _SHAPE, _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 
  # Safety
- `src` is readable and `dst` writable for elements of the shape; `shape` is readable for `ndim` numbers; `scales` is
- readable for the bytes that lanecast_scale_shape says, `zero_points` for as many elements as there are scales, both
- writable if they are computed, or NULL where said; `s`, `o` and `how` point to `size` readable bytes, or are NULL; `tensor_scale` is NULL or writable.
+ src is readable and dst writable for elements of the shape; shape is readable for ndim numbers; scales is readable for the
+ bytes that lanecast_scale_shape says, and zero_points for as many elements as there are scales; both are writable if they are
+ found, or NULL where that is allowed; s, o and how point to as many readable bytes as their size says, or are NULL;
+ tensor_scale is NULL or writable.
  */
 lanecast_status lanecast_quantize(lanecast_dtype from,
                                   const void *src,
@@ -971,13 +987,16 @@ lanecast_status lanecast_quantize(lanecast_dtype from,
                                   const struct lanecast_parallel *how);
 
 /*
- Casts elements of a shape under scales to floats. zero_points, packed as src is, may be NULL. No two buffers may overlap. Buffers of no bytes may
- be NULL. how is NULL for the calling thread.
+ Casts elements of a shape under scales to floats.
+
+ scales and zero_points are as in lanecast_quantize, but zero points have the dtype from and are packed as src is, and both have
+ the byte order src_order of the options. zero_points may be NULL, and how may be NULL for the calling thread. No two buffers
+ may overlap. Buffers of no bytes may be NULL. After LANECAST_ERR_MEMORY, dst has unspecified contents.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, how, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
  _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 
  # Safety
- As for `lanecast_quantize`; all but `dst` is only read.
+ As for lanecast_quantize; all but dst is only read.
  */
 lanecast_status lanecast_dequantize(lanecast_dtype from,
                                     const void *src,
@@ -992,14 +1011,16 @@ lanecast_status lanecast_dequantize(lanecast_dtype from,
                                     const struct lanecast_parallel *how);
 
 /*
- Casts elements of a shape under one scaling to elements under another, whose scales are found and written. zero_points,
- those of the source, may be NULL; so may tensor_scale, which gets the new factor of the tensor where there is one. No
- two buffers may overlap. Buffers of no bytes may be NULL. how is NULL for the calling thread.
+ Casts elements of a shape under one scaling to elements under another, whose scales are found and written to to_scales.
+
+ from_scales and zero_points are those of the source, as in lanecast_dequantize; zero_points may be NULL. tensor_scale is NULL,
+ or receives the new factor of the tensor, if there is one. how may be NULL for the calling thread. No two buffers may overlap.
+ Buffers of no bytes may be NULL. After LANECAST_ERR_MEMORY, dst and to_scales have unspecified contents.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of scalings), _OPTIONS (scalings, o, how, zero_points), _ISA,
  _NULL (shape, scalings, buffers), _SHAPE, _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 
  # Safety
- As for `lanecast_quantize`; `from_scales` and `zero_points` are read, `to_scales` is written.
+ As for lanecast_quantize; from_scales and zero_points are read, to_scales is written.
  */
 lanecast_status lanecast_requantize(lanecast_dtype from,
                                     const void *src,
@@ -1017,14 +1038,17 @@ lanecast_status lanecast_requantize(lanecast_dtype from,
                                     const struct lanecast_parallel *how);
 
 /*
- What a quantisation lost: of the data src, and the codes, scales and zero_points (NULL for none) that lanecast_quantize
- has written or was given. blocks is NULL, or has room for as many as there are scales, in their row-major order. A factor of the tensor
- that was computed must be given in s. An exact pass of its own, on the calling thread.
+ Reports what a quantisation lost, from the data src, and from the codes, scales and zero_points that lanecast_quantize wrote or
+ was given. It is an exact pass of its own, on the calling thread.
+
+ zero_points is NULL if there are none. A factor of the tensor that was computed must be given in s. all is NULL, or receives the
+ losses of all elements. blocks is NULL, or receives those of each block: one for each scale, in their row-major order. Buffers
+ of no bytes may be NULL.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
  _SIZE (shape), _MEMORY.
 
  # Safety
- As for `lanecast_quantize`; `codes`, `scales` and `zero_points` are read; `all` and `blocks` are NULL or writable.
+ As for lanecast_quantize; codes, scales and zero_points are read; all and blocks are NULL or writable.
  */
 lanecast_status lanecast_quantize_losses(lanecast_dtype from,
                                          const void *src,
@@ -1040,15 +1064,18 @@ lanecast_status lanecast_quantize_losses(lanecast_dtype from,
                                          struct lanecast_losses *blocks);
 
 /*
- lanecast_quantize and lanecast_quantize_losses in one go, on the calling thread: what was cast is looked at while it is in a
- cache. compute 0: scales (and zero_points, if not NULL) are read; 1: scales are found from the data, and written, and
- zero_points must be NULL. tensor_scale may be NULL, and gets the factor of the tensor where there is one. all is NULL or
- gets what was lost of everything; blocks is NULL, or has room for as many as there are scales, in their row-major order.
+ Casts as lanecast_quantize does, and reports what that lost, as lanecast_quantize_losses does, in one pass on the calling
+ thread: what was cast is compared while it is in a cache.
+
+ compute is 0 or 1. 0: scales are given, and so are zero points, if zero_points is not NULL. 1: scales are found from the data
+ and written, and zero_points must be NULL. tensor_scale is NULL, or receives the factor of the tensor, if there is one. all is
+ NULL, or receives the losses of all elements. blocks is NULL, or receives those of each block: one for each scale, in their
+ row-major order. After LANECAST_ERR_MEMORY, dst, and scales if they are found, have unspecified contents.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, compute, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
  _SIZE (shape), _OVERLAP, _MEMORY.
 
  # Safety
- As for `lanecast_quantize`; `all` and `blocks` are NULL or writable.
+ As for lanecast_quantize; all and blocks are NULL or writable.
  */
 lanecast_status lanecast_quantize_with_losses(lanecast_dtype from,
                                               const void *src,

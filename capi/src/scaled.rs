@@ -1,4 +1,4 @@
-//! Scaled casts.
+//! Scaled casts: to elements under scales, from them, and from one scaling to another.
 
 use core::ffi::{c_char, c_void};
 use core::mem::MaybeUninit;
@@ -21,47 +21,53 @@ use super::{
     unknown,
 };
 
-/// Which elements share a scale, and what scales are. lanecast_scaling_init sets one of a name.
+/// A scaling: which elements share a scale, what the scales are, and where they come from. lanecast_scaling_init sets one by its
+/// name.
 ///
-/// New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
+/// New fields are only ever added at the end, and size says how much of the structure the caller knows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct lanecast_scaling {
-    /// The number of bytes the caller has set, this field included. A larger one than the library knows
-    /// is fine while the unknown rest is zero.
+    /// How many bytes of the structure the caller has set, this field included. It may be more than the library knows, if the
+    /// bytes that the library does not know are zero.
     pub size: u32,
-    /// Whose bits: LANECAST_PROFILE_*. Default: one rounding.
+    /// Whose results the cast gives bit for bit: LANECAST_PROFILE_*. Default: lanecast's own, by one rounding.
     pub profile: u8,
     /// The dtype of the scales.
     pub scale_dtype: lanecast_dtype,
-    /// How scales follow from the data: LANECAST_RULE_*. Of the profiles torchao's takes these for MX; others have their own.
+    /// How scales follow from the data: LANECAST_RULE_*. Of the profiles of packages, torchao's follows it, for MX; the others
+    /// have rules of their own.
     pub rule: u8,
-    /// What NaN and Inf do to the scale of their block: LANECAST_NONFINITE_*. Default: it becomes NaN, or the largest one.
+    /// What a NaN or Inf does to the scale of its block: LANECAST_NONFINITE_*. Default: the scale becomes NaN, or the largest
+    /// one.
     pub nonfinite: u8,
-    /// How scales lie: LANECAST_SCALE_LAYOUT_*. Default: row-major.
+    /// How scales are laid out: LANECAST_SCALE_LAYOUT_*. Default: row-major.
     pub scale_layout: u8,
-    /// The factor of the tensor: LANECAST_TENSOR_SCALE_*. Default: none.
+    /// Whether there is a factor of the whole tensor, and how it is applied: LANECAST_TENSOR_SCALE_*. Default: none.
     pub tensor_form: u8,
-    /// Quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even, as all profiles of packages round.
+    /// Rounding of quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even, which is what the profiles of
+    /// packages do in any case.
     pub int_rounding: u8,
-    /// ONNX's: the dtype of the division, a float of 16 bits or more; 0 the wider one of the data's and the scale's (default).
+    /// With LANECAST_PROFILE_ONNX: the dtype of the division, a float of 16 bits or more; 0: the wider one of the dtypes of the
+    /// data and the scales (default).
     pub precision: lanecast_dtype,
-    /// See tensor_form.
+    /// The factor of the tensor, if tensor_form says that it is given.
     pub tensor_scale: f32,
-    /// Dimensions of a block, 8 at most; 0 is one scale for all elements.
+    /// Dimensions of a block, 8 at most; 0: one scale for all elements.
     pub ndim: u32,
-    /// Lengths of a block, aligned to the last dimensions of the data; what is missing in front is 1, and 0 is a whole
-    /// dimension.
+    /// Lengths of a block. The last one belongs to the last dimension of the data; lengths that are missing in front are 1. A
+    /// length of 0 is that of the whole dimension.
     pub block: [usize; 8],
-    /// Bytes from one row of quantized elements to the next, so that each begins on a byte; 0 no gap (default). The elements
-    /// take so many bytes for each row, the last one too, and what is behind the elements of a row is written as zero: it is
-    /// no place for others.
+    /// Bytes from one row of quantised elements to the next, so that each row begins at a byte of its own; 0: no gaps
+    /// (default). Each row takes this many bytes, the last one too. The bytes behind its elements are written as zeros, so
+    /// nothing else can be kept there.
     pub row_bytes: usize,
-    /// Bytes from one row of row-major scales to the next; 0 no gap (default). The last row has its gap, and zeros in it, too.
+    /// Bytes from one row of row-major scales to the next; 0: no gaps (default). The last row has its gap, too. Gaps are written
+    /// as zeros.
     pub scale_row_bytes: usize,
 }
 
-/// What is wrong with a scaled cast.
+/// Returns the status of an error of a scaled cast, and keeps its message.
 fn scaled_status(error: Error) -> lanecast_status {
     let status = match error {
         Error::Cast(error) => return status(error),
@@ -72,7 +78,7 @@ fn scaled_status(error: Error) -> lanecast_status {
         | Error::TensorScale { .. } => LANECAST_ERR_OPTIONS,
         Error::ShapeOverflow { .. } => LANECAST_ERR_SIZE,
         Error::Cancelled => LANECAST_ERR_CANCELLED,
-        // Dimensions, rows, and what is of another size than the shape needs.
+        // Too many dimensions, rows that are too long, and buffers of another size than the shape needs.
         _ => LANECAST_ERR_SHAPE,
     };
     say(status, &error)
@@ -114,19 +120,19 @@ fn read_fields(s: &lanecast_scaling) -> Result<Scaling, lanecast_status> {
     Ok(scaling)
 }
 
-/// The scaling of a caller.
+/// Reads the scaling of a caller. `what` is the name of the argument.
 ///
 /// # Safety
-/// NULL, or `size` bytes are readable.
+/// `s` is NULL, or `size` bytes are readable.
 unsafe fn read_scaling(what: &str, s: *const lanecast_scaling) -> Result<Scaling, lanecast_status> {
-    // SAFETY: the caller's promise; all fields are numbers.
+    // SAFETY: the caller's promise; all fields are numbers, for which zeros are a value.
     read_fields(&unsafe { read_sized(what, s, size_of::<lanecast_scaling>()) }?)
 }
 
-/// The lengths of a shape.
+/// Returns the lengths of a caller's shape; `shape` may be NULL if there are none.
 ///
 /// # Safety
-/// `shape` is readable for `ndim` numbers, as long as the answer is used, or NULL.
+/// `shape` is NULL, or readable for `ndim` numbers as long as the result is used.
 unsafe fn read_shape<'a>(shape: *const usize, ndim: u32) -> Result<&'a [usize], lanecast_status> {
     if ndim == 0 {
         return Ok(&[]);
@@ -139,13 +145,19 @@ unsafe fn read_shape<'a>(shape: *const usize, ndim: u32) -> Result<&'a [usize], 
     Ok(unsafe { &*lengths })
 }
 
-/// Sets a scaling of a name: "mx" "nvfp4" "deepseek" "per_tensor" "per_row" (float32 scales, of the last dimension),
-/// and `size` to the size of the structure. Profiles: "onnx" "torchao" "modelopt" "compressed_tensors" "hf_fp8" "comfy"
-/// "gpt_oss": "mx" of that profile, but one float32 scale for "onnx" and DeepSeek's blocks for "hf_fp8".
+/// Sets s to the scaling of a name, and size to the size of the structure. name is one of these:
+/// - "mx": blocks of 32, float8_e8m0fnu scales
+/// - "nvfp4": blocks of 16, float8_e4m3fn scales
+/// - "deepseek": blocks of 128 x 128, float32 scales
+/// - "per_tensor": one float32 scale
+/// - "per_row": one float32 scale for each row along the last dimension
+/// - a profile: "torchao", "modelopt", "compressed_tensors", "comfy" and "gpt_oss" have the blocks and scales of "mx", "onnx" has
+///   those of "per_tensor", and "hf_fp8" those of "deepseek"
+///
 /// Returns LANECAST_OK, or LANECAST_ERR_NULL (s, name), _NAME.
 ///
 /// # Safety
-/// `s` is NULL or writable; `name` is NULL or a C string.
+/// s is NULL or writable; name is NULL or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_scaling_init(
     s: *mut lanecast_scaling,
@@ -199,13 +211,13 @@ pub unsafe extern "C" fn lanecast_scaling_init(
     })
 }
 
-/// The shape of the scales of data of a shape, and the bytes of their buffer. out gets ndim numbers; out and bytes may be
-/// NULL.
+/// Writes the shape of the scales for data of a shape to out, and the size of their buffer in bytes to bytes. out receives ndim
+/// lengths; shape may be NULL if ndim is 0. out and bytes may be NULL.
 /// Returns LANECAST_OK, or LANECAST_ERR_NULL (shape, s), _DTYPE (of s), _OPTIONS (s), _SHAPE, _SIZE (shape), _MEMORY.
 ///
 /// # Safety
-/// `shape` is readable for `ndim` numbers; `s` points to `s->size` readable bytes, or is NULL, which is an error; `out` is
-/// NULL or writable for `ndim` numbers, `bytes` NULL or writable.
+/// shape is readable for ndim numbers; s points to s->size readable bytes, or is NULL, which is an error; out is NULL or writable
+/// for ndim numbers, bytes is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_scale_shape(
     shape: *const usize,
@@ -232,10 +244,10 @@ pub unsafe extern "C" fn lanecast_scale_shape(
     })
 }
 
-/// Memory of a caller that is read.
+/// Borrows memory of a caller to read it. `what` is the name of the argument, which may be NULL if `n` is 0.
 ///
 /// # Safety
-/// Readable for `n` bytes, as long as the answer is used.
+/// It is readable for `n` bytes as long as the result is used.
 unsafe fn read<'a>(what: &str, first: *const c_void, n: usize) -> Result<&'a [u8], lanecast_status> {
     if n == 0 {
         return Ok(&[]);
@@ -245,7 +257,7 @@ unsafe fn read<'a>(what: &str, first: *const c_void, n: usize) -> Result<&'a [u8
     Ok(unsafe { &*bytes })
 }
 
-/// The same, or None where the pointer is NULL.
+/// As [`read`], but None if the pointer is NULL.
 ///
 /// # Safety
 /// As for [`read`].
@@ -258,7 +270,7 @@ unsafe fn optional<'a>(
     if first.is_null() { Ok(None) } else { unsafe { read(what, first, n) }.map(Some) }
 }
 
-/// The factor of a tensor, if there is one, and somebody wants it.
+/// Writes the factor of the tensor, if there is one and the caller wants it.
 ///
 /// # Safety
 /// `to` is NULL or writable.
@@ -274,10 +286,10 @@ fn dtypes(codes: [lanecast_dtype; 2]) -> Result<[DType; 2], lanecast_status> {
     Ok([from?, to?])
 }
 
-/// Memory of a caller that is written.
+/// Borrows memory of a caller to write it. `what` is the name of the argument, which may be NULL if `n` is 0.
 ///
 /// # Safety
-/// Writable for `n` bytes, which nobody else uses as long as the answer is used.
+/// It is writable for `n` bytes, which nobody else uses as long as the result is used.
 unsafe fn write<'a>(
     what: &str,
     first: *mut c_void,
@@ -291,7 +303,7 @@ unsafe fn write<'a>(
     Ok(unsafe { &mut *bytes.cast_mut() })
 }
 
-/// The same, made zero.
+/// As [`write`], but sets the memory to zeros first.
 ///
 /// # Safety
 /// As for [`write`].
@@ -307,7 +319,7 @@ unsafe fn zeroed<'a>(what: &str, first: *mut c_void, n: usize) -> Result<&'a mut
     }
 }
 
-/// No two of these pieces of memory may overlap.
+/// Checks that no two of these pieces of memory overlap. Each has its argument's name, its address and its bytes.
 fn apart(pieces: &[(&str, *const c_void, usize)]) -> Result<(), lanecast_status> {
     for (i, &(a, first, n)) in pieces.iter().enumerate().filter(|(_, piece)| piece.2 > 0) {
         let this = memory(a, first.cast::<u8>(), n)?;
@@ -320,12 +332,12 @@ fn apart(pieces: &[(&str, *const c_void, usize)]) -> Result<(), lanecast_status>
     Ok(())
 }
 
-/// There is no buffer for elements of the shape, or for its scales.
+/// Returns the status of a shape whose elements or scales no buffer can hold.
 fn too_large() -> lanecast_status {
     say(LANECAST_ERR_SIZE, &"elements of the shape take more bytes than there are addresses")
 }
 
-/// Bytes of elements of a shape, which has so many rows.
+/// Returns the bytes of the elements of a shape, with the gaps between rows that the scaling says.
 fn code_bytes(shape: &[usize], s: &Scaling, dtype: DType, o: Packing) -> Result<usize, lanecast_status> {
     if shape.contains(&0) {
         return Ok(0);
@@ -343,20 +355,24 @@ fn code_bytes(shape: &[usize], s: &Scaling, dtype: DType, o: Packing) -> Result<
     size.ok_or_else(too_large)
 }
 
-/// Casts floats of a shape to elements under scales. compute 0: scales (and zero_points, if not NULL) are read; 1: scales
-/// are found from the data, and written, and so are zero_points, if not NULL, where the profile finds them. Those are
-/// elements of dtype to, one for each scale, without gaps, row-major, and packed as dst is. Scales and zero points have the
-/// byte order of the elements beside them: o's dst_order. If memory is missing (LANECAST_ERR_MEMORY), dst, scales and
-/// zero_points have unspecified contents. tensor_scale
-/// may be NULL, and gets the factor of the tensor where there is one. No two buffers may overlap. Buffers of no bytes
-/// may be NULL. how is NULL for the calling thread.
+/// Casts floats of a shape to elements under scales.
+///
+/// compute is 0 or 1. 0: scales are given, and so are zero points, if zero_points is not NULL. 1: scales are found from the data
+/// and written; so are zero points, if zero_points is not NULL, which is an error if the profile does not find them.
+///
+/// src holds the data in row-major order, and dst the elements. scales has the bytes that lanecast_scale_shape says. zero_points
+/// has one element of dtype to for each scale, in row-major order without gaps, packed as dst is. Scales and zero points have the
+/// byte order dst_order of the options. tensor_scale is NULL, or receives the factor of the tensor, if there is one. how may be
+/// NULL for the calling thread. No two buffers may overlap. Buffers of no bytes may be NULL. After LANECAST_ERR_MEMORY, dst, and
+/// scales and zero_points if they are found, have unspecified contents.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, how, compute, zero_points), _ISA, _NULL (shape, s, buffers),
 /// _SHAPE, _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 ///
 /// # Safety
-/// `src` is readable and `dst` writable for elements of the shape; `shape` is readable for `ndim` numbers; `scales` is
-/// readable for the bytes that lanecast_scale_shape says, `zero_points` for as many elements as there are scales, both
-/// writable if they are computed, or NULL where said; `s`, `o` and `how` point to `size` readable bytes, or are NULL; `tensor_scale` is NULL or writable.
+/// src is readable and dst writable for elements of the shape; shape is readable for ndim numbers; scales is readable for the
+/// bytes that lanecast_scale_shape says, and zero_points for as many elements as there are scales; both are writable if they are
+/// found, or NULL where that is allowed; s, o and how point to as many readable bytes as their size says, or are NULL;
+/// tensor_scale is NULL or writable.
 #[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_quantize(
@@ -376,7 +392,8 @@ pub unsafe extern "C" fn lanecast_quantize(
 ) -> lanecast_status {
     let a = Quantize { from, src, to, dst, shape, ndim, s, scales, zero_points, compute, tensor_scale, o };
     let quantize = |q: &Quantizer, shape: &[usize], sizes: &Sizes, how: &Parallel<'_>| {
-        // SAFETY: of the sizes that the caller promises, and no two overlap. What is computed is initialised first.
+        // SAFETY: the buffers have the sizes that the caller promises, and no two overlap. Scales and zero points that are found
+        // are initialised first.
         unsafe {
             let src = read("src", src, sizes.data)?;
             if compute == 0 {
@@ -402,7 +419,7 @@ pub unsafe extern "C" fn lanecast_quantize(
     unsafe { a.run(|q, shape, sizes| on_threads(how, |how| quantize(q, shape, sizes, how))?) }
 }
 
-/// What both ways to quantise take.
+/// The arguments that [`lanecast_quantize`] and [`lanecast_quantize_with_losses`] share.
 struct Quantize {
     from: lanecast_dtype,
     src: *const c_void,
@@ -419,8 +436,8 @@ struct Quantize {
 }
 
 impl Quantize {
-    /// Checks all of it, casts by a function of the sizes that the buffers have, and writes the factor of the tensor: that which it
-    /// finds, or the one that was given.
+    /// Checks the arguments, calls `cast` with the sizes of the buffers, and writes the factor of the tensor: the one that `cast`
+    /// found, or else the one that was given.
     ///
     /// # Safety
     /// As for `lanecast_quantize`.
@@ -460,13 +477,16 @@ impl Quantize {
     }
 }
 
-/// Casts elements of a shape under scales to floats. zero_points, packed as src is, may be NULL. No two buffers may overlap. Buffers of no bytes may
-/// be NULL. how is NULL for the calling thread.
+/// Casts elements of a shape under scales to floats.
+///
+/// scales and zero_points are as in lanecast_quantize, but zero points have the dtype from and are packed as src is, and both have
+/// the byte order src_order of the options. zero_points may be NULL, and how may be NULL for the calling thread. No two buffers
+/// may overlap. Buffers of no bytes may be NULL. After LANECAST_ERR_MEMORY, dst has unspecified contents.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, how, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
 /// _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 ///
 /// # Safety
-/// As for `lanecast_quantize`; all but `dst` is only read.
+/// As for lanecast_quantize; all but dst is only read.
 #[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_dequantize(
@@ -493,7 +513,7 @@ pub unsafe extern "C" fn lanecast_dequantize(
         apart(&[("dst", dst, sizes.data), ("src", src, sizes.codes)])?;
         apart(&[("dst", dst, sizes.data), ("scales", scales, sizes.scales)])?;
         apart(&[("dst", dst, sizes.data), ("zero_points", zero_points, zeros)])?;
-        // SAFETY: of the sizes that the caller promises; the destination overlaps none.
+        // SAFETY: the buffers have the sizes that the caller promises, and the destination overlaps none of the others.
         unsafe {
             let zeros = optional("zero_points", zero_points, zeros)?;
             let (src, scales) = (read("src", src, sizes.codes)?, read("scales", scales, sizes.scales)?);
@@ -505,14 +525,16 @@ pub unsafe extern "C" fn lanecast_dequantize(
     })
 }
 
-/// Casts elements of a shape under one scaling to elements under another, whose scales are found and written. zero_points,
-/// those of the source, may be NULL; so may tensor_scale, which gets the new factor of the tensor where there is one. No
-/// two buffers may overlap. Buffers of no bytes may be NULL. how is NULL for the calling thread.
+/// Casts elements of a shape under one scaling to elements under another, whose scales are found and written to to_scales.
+///
+/// from_scales and zero_points are those of the source, as in lanecast_dequantize; zero_points may be NULL. tensor_scale is NULL,
+/// or receives the new factor of the tensor, if there is one. how may be NULL for the calling thread. No two buffers may overlap.
+/// Buffers of no bytes may be NULL. After LANECAST_ERR_MEMORY, dst and to_scales have unspecified contents.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of scalings), _OPTIONS (scalings, o, how, zero_points), _ISA,
 /// _NULL (shape, scalings, buffers), _SHAPE, _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
 ///
 /// # Safety
-/// As for `lanecast_quantize`; `from_scales` and `zero_points` are read, `to_scales` is written.
+/// As for lanecast_quantize; from_scales and zero_points are read, to_scales is written.
 #[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_requantize(
@@ -554,7 +576,8 @@ pub unsafe extern "C" fn lanecast_requantize(
         for piece in given {
             apart(&[("dst", dst, after.codes), ("to_scales", to_scales, after.scales), piece])?;
         }
-        // SAFETY: of the sizes that the caller promises; what is written overlaps nothing, and scales are initialised first.
+        // SAFETY: the buffers have the sizes that the caller promises; those that are written overlap no other, and the new scales
+        // are initialised first.
         let found = unsafe {
             let zeros = optional("zero_points", zero_points, zeros)?;
             let (src, from_scales) =
@@ -580,15 +603,15 @@ pub unsafe extern "C" fn lanecast_requantize(
 pub struct lanecast_losses {
     /// Elements that were looked at.
     pub elements: u64,
-    /// Finite, and rounded, beyond the codes of their block.
+    /// Finite elements that lie, once rounded, beyond the codes of their block.
     pub saturated: u64,
-    /// Finite and not 0, and became 0.
+    /// Finite elements other than 0 that became 0.
     pub underflowed: u64,
-    /// No NaN, and became one.
+    /// Elements other than NaN that became NaN.
     pub made_nan: u64,
-    /// A NaN, and became something else.
+    /// NaNs that became something else.
     pub lost_nan: u64,
-    /// Finite, and became something finite: those of the errors.
+    /// Finite elements that became finite values. The errors below are those of these elements.
     pub compared: u64,
     /// The largest distance from an element to what it became, in units of the data.
     pub max_error: f64,
@@ -613,14 +636,17 @@ impl From<Losses> for lanecast_losses {
     }
 }
 
-/// What a quantisation lost: of the data src, and the codes, scales and zero_points (NULL for none) that lanecast_quantize
-/// has written or was given. blocks is NULL, or has room for as many as there are scales, in their row-major order. A factor of the tensor
-/// that was computed must be given in s. An exact pass of its own, on the calling thread.
+/// Reports what a quantisation lost, from the data src, and from the codes, scales and zero_points that lanecast_quantize wrote or
+/// was given. It is an exact pass of its own, on the calling thread.
+///
+/// zero_points is NULL if there are none. A factor of the tensor that was computed must be given in s. all is NULL, or receives the
+/// losses of all elements. blocks is NULL, or receives those of each block: one for each scale, in their row-major order. Buffers
+/// of no bytes may be NULL.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
 /// _SIZE (shape), _MEMORY.
 ///
 /// # Safety
-/// As for `lanecast_quantize`; `codes`, `scales` and `zero_points` are read; `all` and `blocks` are NULL or writable.
+/// As for lanecast_quantize; codes, scales and zero_points are read; all and blocks are NULL or writable.
 #[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_quantize_losses(
@@ -644,7 +670,8 @@ pub unsafe extern "C" fn lanecast_quantize_losses(
             unsafe { (read_shape(shape, ndim)?, read_scaling("s", s)?, read_options(o)?) };
         let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
         let sizes = Sizes::new(shape, &scaling, from, to, options.dst_packing)?;
-        // SAFETY: of the sizes that the caller promises, and only read; what is written is nobody else's meanwhile.
+        // SAFETY: the buffers have the sizes that the caller promises, and are only read. `all` and `blocks` are NULL or writable
+        // by that promise, and nobody else's meanwhile.
         unsafe {
             let zeros = optional("zero_points", zero_points, sizes.zeros)?;
             let (src, codes) = (read("src", src, sizes.data)?, read("codes", codes, sizes.codes)?);
@@ -656,15 +683,18 @@ pub unsafe extern "C" fn lanecast_quantize_losses(
     })
 }
 
-/// lanecast_quantize and lanecast_quantize_losses in one go, on the calling thread: what was cast is looked at while it is in a
-/// cache. compute 0: scales (and zero_points, if not NULL) are read; 1: scales are found from the data, and written, and
-/// zero_points must be NULL. tensor_scale may be NULL, and gets the factor of the tensor where there is one. all is NULL or
-/// gets what was lost of everything; blocks is NULL, or has room for as many as there are scales, in their row-major order.
+/// Casts as lanecast_quantize does, and reports what that lost, as lanecast_quantize_losses does, in one pass on the calling
+/// thread: what was cast is compared while it is in a cache.
+///
+/// compute is 0 or 1. 0: scales are given, and so are zero points, if zero_points is not NULL. 1: scales are found from the data
+/// and written, and zero_points must be NULL. tensor_scale is NULL, or receives the factor of the tensor, if there is one. all is
+/// NULL, or receives the losses of all elements. blocks is NULL, or receives those of each block: one for each scale, in their
+/// row-major order. After LANECAST_ERR_MEMORY, dst, and scales if they are found, have unspecified contents.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, compute, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
 /// _SIZE (shape), _OVERLAP, _MEMORY.
 ///
 /// # Safety
-/// As for `lanecast_quantize`; `all` and `blocks` are NULL or writable.
+/// As for lanecast_quantize; all and blocks are NULL or writable.
 #[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_quantize_with_losses(
@@ -694,7 +724,8 @@ pub unsafe extern "C" fn lanecast_quantize_with_losses(
         let zeros = !zero_points.is_null();
         let checked = if compute == 0 { q.check_given(zeros) } else { q.check_found(zeros) };
         checked.map_err(scaled_status)?;
-        // SAFETY: of the sizes that the caller promises, and no two overlap. What is written is initialised first.
+        // SAFETY: the buffers have the sizes that the caller promises, and no two overlap. Those that are written are initialised
+        // first.
         unsafe {
             let src = read("src", src, sizes.data)?;
             write_losses(sizes.count, all, blocks, |blocks| {
@@ -717,7 +748,7 @@ pub unsafe extern "C" fn lanecast_quantize_with_losses(
     unsafe { a.run(quantize) }
 }
 
-/// Writes what was lost, of everything and of blocks, where that is wanted.
+/// Calls `run` with room for the losses of blocks, if the caller wants them, and writes the losses that the caller wants.
 ///
 /// # Safety
 /// `all` and `blocks` are NULL, or writable for one and for `count`.
@@ -744,7 +775,7 @@ unsafe fn write_losses<R>(
     Ok(made)
 }
 
-/// Bytes of the buffers of a scaled cast, and how many scales there are.
+/// The bytes of the buffers of a scaled cast, and how many scales there are.
 struct Sizes {
     data: usize,
     codes: usize,
