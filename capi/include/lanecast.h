@@ -913,8 +913,10 @@ const char *lanecast_strerror(lanecast_status s);
 int lanecast_isa_available(uint8_t isa);
 
 /*
- What the last call of this thread that failed says of it: what was given, and what is needed. Where there is no more to
- say, lanecast_strerror's text; "" if none has failed. Of LANECAST_ERR_MEMORY nothing is kept. Never NULL; it stays until
+ Returns the message of the last call of this thread that failed: what was given, and what is needed.
+
+ If there is no more to say than what the status means, it is the text of lanecast_strerror; if no call has failed, "". Calls
+ that fail with LANECAST_ERR_MEMORY leave the message of an earlier call in place. The result is never NULL, and is valid until
  the next call of this thread fails.
  */
 const char *lanecast_error_message(void);

@@ -1,4 +1,4 @@
-//! What the last call of a thread that failed says of it, beyond its status.
+//! The message of the last call of a thread that failed, which says more than its status.
 
 use core::cell::Cell;
 use core::ffi::c_char;
@@ -9,17 +9,17 @@ use super::{
     lanecast_status, lanecast_strerror,
 };
 
-/// Bytes of a text, with the NUL at its end. What is longer is cut.
+/// The most bytes of a text, with the NUL at its end. Longer texts are cut.
 const ROOM: usize = 512;
 
 thread_local! {
-    /// The text. Empty, if there is nothing to say but what the status means.
+    /// The text. It is empty if there is no more to say than what the status means.
     static TEXT: Cell<[u8; ROOM]> = const { Cell::new([0; ROOM]) };
-    /// The status that it is of, and whether the call has returned.
+    /// The status that the text belongs to, and whether its call has returned.
     static OF: Cell<(lanecast_status, bool)> = const { Cell::new((LANECAST_OK, true)) };
 }
 
-/// A text as it is written.
+/// A text while it is being written.
 struct Text {
     bytes: [u8; ROOM],
     len: usize,
@@ -34,13 +34,13 @@ impl Write for Text {
     }
 }
 
-/// The status of a call that fails, of which there is more to say.
+/// Keeps the text of a call that is about to fail, and returns its status. The text of `LANECAST_ERR_MEMORY` is not kept.
 #[cold]
 pub(super) fn say(status: lanecast_status, text: &dyn Display) -> lanecast_status {
-    // (Where there is no memory, that of a thread could be what there is none for.)
+    // Where memory is missing, there may be none for the thread's text, either.
     if status != LANECAST_ERR_MEMORY {
         let mut written = Text { bytes: [0; ROOM], len: 0 };
-        // Nothing is lost but the text, should it not let itself be written.
+        // If the text cannot be written, only the text is lost.
         _ = write!(written, "{text}");
         TEXT.set(written.bytes);
         OF.set((status, false));
@@ -48,7 +48,8 @@ pub(super) fn say(status: lanecast_status, text: &dyn Display) -> lanecast_statu
     status
 }
 
-/// A call returns a status that is not LANECAST_OK. What was said of it stays, and what was said before goes.
+/// Settles the message of a call that returns a status other than `LANECAST_OK`, and returns that. A text that was said of this
+/// call stays; one of an earlier call is dropped.
 #[cold]
 pub(super) fn settle(status: lanecast_status) -> lanecast_status {
     if status != LANECAST_ERR_MEMORY {
@@ -60,7 +61,7 @@ pub(super) fn settle(status: lanecast_status) -> lanecast_status {
     status
 }
 
-/// Nothing of a kind has this name; these have one. (The library's own error of that allocates.)
+/// Says that nothing of a kind has this name, and which names there are. (The error that the Rust crate has for this allocates.)
 pub(super) fn unknown(
     what: &str,
     name: &str,
@@ -75,18 +76,20 @@ pub(super) fn unknown(
     say(LANECAST_ERR_NAME, &format_args!("no {what} is named {name:?}; the names are {names}"))
 }
 
-/// An argument of this name is NULL.
+/// Says that the argument of this name is NULL.
 pub(super) fn null(what: &str) -> lanecast_status {
     say(LANECAST_ERR_NULL, &format_args!("{what} is NULL, and must not be"))
 }
 
-/// The memory of two arguments of these names overlaps.
+/// Says that the memory of the two arguments of these names overlaps.
 pub(super) fn overlapping(a: &str, b: &str) -> lanecast_status {
     say(LANECAST_ERR_OVERLAP, &format_args!("{a} and {b} overlap"))
 }
 
-/// What the last call of this thread that failed says of it: what was given, and what is needed. Where there is no more to
-/// say, lanecast_strerror's text; "" if none has failed. Of LANECAST_ERR_MEMORY nothing is kept. Never NULL; it stays until
+/// Returns the message of the last call of this thread that failed: what was given, and what is needed.
+///
+/// If there is no more to say than what the status means, it is the text of lanecast_strerror; if no call has failed, "". Calls
+/// that fail with LANECAST_ERR_MEMORY leave the message of an earlier call in place. The result is never NULL, and is valid until
 /// the next call of this thread fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn lanecast_error_message() -> *const c_char {
