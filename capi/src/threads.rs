@@ -1,6 +1,8 @@
-//! The threads of the library: a pool that is kept, and threads that start for one cast. They are made by the calls of POSIX,
-//! which say where there is no memory or no thread: what Rust's standard library and thread pools allocate on the way ends
-//! the process there. Nothing here allocates but the handles of threads, and where that fails, the caller casts alone.
+//! The threads of the library: a pool that is kept, and threads that are started for one cast.
+//!
+//! They are started by POSIX calls, which return an error if there is no memory or no thread. Rust's standard library and its
+//! thread pools allocate memory on the way, and end the process if there is none. Here, only the handles of threads are
+//! allocated; if that fails, the caller casts alone.
 
 use core::ffi::c_void;
 use core::mem::{MaybeUninit, zeroed};
@@ -13,12 +15,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rust::parallel::ParallelFor;
 
-/// Bytes of the stack of a thread, on which a caller's callback may run.
+/// Bytes of the stack of a thread. A caller's callback may run on it, too.
 const STACK: usize = 2 << 20;
-/// More threads than this do not start.
+/// The most threads that are started.
 const MOST: usize = 1024;
 
-/// So many threads, with the caller, that start for one cast.
+/// Threads that are started for one cast: this many, the caller included.
 pub(crate) struct Started(pub(crate) usize);
 
 impl ParallelFor for Started {
@@ -27,7 +29,7 @@ impl ParallelFor for Started {
         let mut threads = Vec::new();
         if threads.try_reserve_exact(work.workers - 1).is_ok() {
             for _ in 1..work.workers {
-                // SAFETY: the work lives until all of the threads have been joined, which a panic does not skip.
+                // SAFETY: the work lives until all of the threads have been joined, and a panic of a task does not skip that.
                 match unsafe { start(help_work, ptr::from_ref(&work).cast_mut().cast(), false) } {
                     Some(thread) => threads.push(thread),
                     None => break,
@@ -36,7 +38,7 @@ impl ParallelFor for Started {
         }
         let helped = catch_unwind(AssertUnwindSafe(|| work.help()));
         for thread in threads {
-            // SAFETY: a thread that has started, is not detached, and is joined once.
+            // SAFETY: the thread was started, is not detached, and is joined once.
             unsafe { libc::pthread_join(thread, ptr::null_mut()) };
         }
         helped.unwrap_or_else(|panic| resume_unwind(panic));
@@ -47,22 +49,22 @@ impl ParallelFor for Started {
     }
 }
 
-/// The body of a thread that starts for one cast.
+/// The body of a thread that is started for one cast.
 extern "C" fn help_work(work: *mut c_void) -> *mut c_void {
-    // SAFETY: what `Started::run` has passed, which waits for this thread.
+    // SAFETY: it is the work that `Started::run` passed, which waits for this thread.
     let work = unsafe { &*work.cast::<Work<'_>>() };
-    // No panic goes through frames of C. What it would leave undone is missed in the end.
+    // No panic may go through frames of C. The work that it leaves undone is noticed in the end.
     _ = catch_unwind(AssertUnwindSafe(|| work.help()));
     ptr::null_mut()
 }
 
-/// Tasks that several threads do together.
+/// Tasks that several threads share.
 struct Work<'a> {
     task: &'a (dyn Fn(usize) + Sync),
     tasks: usize,
-    /// How many have been begun.
+    /// How many tasks have been begun.
     begun: AtomicUsize,
-    /// Threads that may help, and those that do.
+    /// How many threads may help, and how many have come.
     workers: usize,
     joined: AtomicUsize,
 }
@@ -73,8 +75,10 @@ impl<'a> Work<'a> {
         Self { task, tasks, begun: AtomicUsize::new(0), workers, joined: AtomicUsize::new(0) }
     }
 
-    /// Does tasks until all have been begun. Those that follow each other are near to each other in memory, so each worker
-    /// has a number from which on they are its own, and a task does whatever is left of them, or of others.
+    /// Does tasks until all have been begun.
+    ///
+    /// Tasks with consecutive numbers are near to each other in memory, so each worker has a range of numbers for itself. It calls
+    /// the task with the first of them each time, and a call does whatever is left of that range, or else of another one.
     fn help(&self) {
         let worker = self.joined.fetch_add(1, Ordering::Relaxed);
         let first = worker % self.workers * self.tasks.div_ceil(self.workers);
@@ -88,31 +92,32 @@ impl<'a> Work<'a> {
     }
 }
 
-/// As many threads as there are cores, which start for the first cast and wait for the next. Those that are busy with another
-/// cast are not waited for.
+/// The pool: as many threads as there are cores, which are started for the first cast, and then wait for the next one. A cast does
+/// not wait for threads that are busy with another cast.
 pub(crate) struct Pool;
 
-/// Work in the list of a pool, in the frame of who waits for it.
+/// Work in the list of the pool. It lies in the stack frame of the thread that waits for it.
 struct Ticket<'a> {
     work: Work<'a>,
-    /// Threads of the pool that are at it.
+    /// How many threads of the pool are working on it.
     inside: usize,
     next: *mut Ticket<'a>,
 }
 
-/// The work that there is.
+/// The list of all work of the pool, by its first ticket.
 struct Tickets(*mut Ticket<'static>);
 
-// SAFETY: the tickets are in the frames of threads that wait for them, and nobody looks at one without the lock, but at its
-// work, which any thread may do.
+// SAFETY: the tickets lie in the frames of threads that wait for them. Without the lock, nobody looks at anything in a ticket but
+// its work, which any thread may do.
 unsafe impl Send for Tickets {}
 
 static TICKETS: Mutex<Tickets> = Mutex::new(Tickets(ptr::null_mut()));
-/// There is work.
+/// Signals that there is work.
 static COMES: Condvar = Condvar::new();
-/// Somebody has left some work.
+/// Signals that a thread of the pool has left a ticket.
 static LEFT: Condvar = Condvar::new();
-/// The process that has the pool; 0 if there is none. A child of it has no threads, and may have a lock that is held.
+/// The process that has the pool; 0 if there is none. A forked child of that process has none of its threads, and its copy of the
+/// lock may be held.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 fn tickets() -> MutexGuard<'static, Tickets> {
@@ -132,8 +137,8 @@ impl ParallelFor for Pool {
             return ticket.work.help();
         }
         let ticket = (&raw mut ticket).cast::<Ticket<'static>>();
-        // SAFETY: the ticket is in this frame, which is left, by a panic too, when it is no longer in the list, and nobody inside. It is
-        // changed under the lock alone; its work is shared.
+        // SAFETY: the ticket lies in this frame. The frame is left, by a panic too, only after the ticket was taken from the list and
+        // no thread is inside. The ticket is changed only under the lock; its work is shared.
         unsafe {
             let mut first = tickets();
             (*ticket).next = first.0;
@@ -156,10 +161,10 @@ impl ParallelFor for Pool {
     }
 }
 
-/// Is a thread of the pool at it?
+/// Whether a thread of the pool is working on a ticket.
 ///
 /// # Safety
-/// The ticket is there, and the lock is held.
+/// The ticket exists, and the lock is held.
 unsafe fn is_used(ticket: *const Ticket<'static>) -> bool {
     // SAFETY: the caller's promise.
     unsafe { (*ticket).inside > 0 }
@@ -170,7 +175,8 @@ extern "C" fn help_all(_: *mut c_void) -> *mut c_void {
     let mut first = tickets();
     loop {
         let mut ticket = first.0;
-        // SAFETY: tickets in the list are there while the lock is held; the one that is worked on until nobody is inside.
+        // SAFETY: tickets in the list exist while the lock is held. The one that this thread works on exists until no thread is
+        // inside.
         unsafe {
             while !ticket.is_null() && !(*ticket).work.has_tasks() {
                 ticket = (*ticket).next;
@@ -189,7 +195,7 @@ extern "C" fn help_all(_: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Has this process a pool? Starts it, if nobody has.
+/// Whether this process has a pool. Starts the pool if no process has one.
 fn is_there(threads: usize) -> bool {
     let this = std::process::id();
     match PROCESS.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
@@ -199,7 +205,7 @@ fn is_there(threads: usize) -> bool {
                 (1..threads).take_while(|_| unsafe { start(help_all, ptr::null_mut(), true) }.is_some());
             let any = started.count() > 0;
             if !any {
-                // Perhaps later.
+                // A later cast tries again.
                 PROCESS.store(0, Ordering::Relaxed);
             }
             any
@@ -208,22 +214,22 @@ fn is_there(threads: usize) -> bool {
     }
 }
 
-/// Starts a thread that no signal interrupts. None if it cannot.
+/// Starts a thread that no signal interrupts. Returns None if that fails.
 ///
 /// # Safety
-/// The body may be called with the argument on another thread. Who does not detach the thread joins it.
+/// The body may be called with the argument on another thread. If the thread is not detached, the caller joins it.
 unsafe fn start(
     body: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
     detached: bool,
 ) -> Option<libc::pthread_t> {
     let mut attributes = MaybeUninit::uninit();
-    // SAFETY: every structure is initialised by the call before those that read it; the caller's promise for the body.
+    // SAFETY: every structure is initialised by a call before the calls that read it. The caller makes the promise for the body.
     unsafe {
         if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
             return None;
         }
-        // What cannot be set stays as it is by default.
+        // If the size cannot be set, it stays the default.
         libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK);
         let mut can = true;
         if detached {
@@ -241,9 +247,9 @@ unsafe fn start(
     }
 }
 
-/// How many cores the process may use, as [`std::thread::available_parallelism`] says it, but without memory.
+/// Returns how many cores the process may use, as [`std::thread::available_parallelism`] does, but allocates no memory.
 pub(crate) fn cores() -> usize {
-    /// 0 before it is known.
+    /// 0 until the number is known.
     static CORES: AtomicUsize = AtomicUsize::new(0);
     match CORES.load(Ordering::Relaxed) {
         0 => {
@@ -255,30 +261,31 @@ pub(crate) fn cores() -> usize {
     }
 }
 
-/// Those that it may be scheduled on.
+/// Returns the number of cores that the process may be scheduled on.
 fn online() -> usize {
     #[cfg(target_os = "linux")]
-    // SAFETY: the call writes no more than the set, which is counted if it did.
+    // SAFETY: the call writes no more than the set, which is counted only if the call succeeded.
     unsafe {
         let mut set: libc::cpu_set_t = zeroed();
         if libc::sched_getaffinity(0, size_of_val(&set), &mut set) == 0 {
             return libc::CPU_COUNT(&set) as usize;
         }
     }
-    // SAFETY: asks for a number.
+    // SAFETY: the call only asks for a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
-/// Those that its control group may use the time of, rounded down: the least of it and of those that it is in.
+/// Returns the number of cores whose time the process's control group may use, rounded down: the least of the group and of those
+/// that it is in.
 fn quota() -> Option<usize> {
     if !cfg!(target_os = "linux") {
         return None;
     }
     let mut room = [0; 4096];
     let groups = read("/proc/self/cgroup", &mut room)?;
-    // Version 2: `0::/path`.
+    // Version 2 of control groups: a line `0::/path`.
     let Some(group) = groups.lines().find_map(|line| line.strip_prefix("0::")) else {
-        // Version 1, as a container sees it.
+        // Version 1, at the path where a container sees it.
         let number = |name: &str| read(name, &mut [0; 64])?.trim().parse::<usize>().ok();
         let quota = number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")?;
         return Some((quota / number("/sys/fs/cgroup/cpu/cpu.cfs_period_us")?.max(1)).max(1));
@@ -303,7 +310,7 @@ fn quota() -> Option<usize> {
     }
 }
 
-/// A path that is no longer than what the standard library opens without memory.
+/// A path, no longer than those that the standard library opens without allocating.
 struct Text {
     bytes: [u8; 300],
     len: usize,
@@ -316,7 +323,7 @@ impl Default for Text {
 }
 
 impl Text {
-    /// False if there is no room for it.
+    /// Appends to the path. Returns false if there is no room.
     fn push(&mut self, more: &str) -> bool {
         let room = self.bytes.get_mut(self.len..self.len + more.len());
         room.map(|room| room.copy_from_slice(more.as_bytes())).map(|()| self.len += more.len()).is_some()
@@ -327,7 +334,7 @@ impl Text {
     }
 }
 
-/// The beginning of a file.
+/// Reads the beginning of a file, as much as `room` holds.
 fn read<'r>(path: &str, room: &'r mut [u8]) -> Option<&'r str> {
     let n = File::open(path).ok()?.read(room).ok()?;
     core::str::from_utf8(&room[..n]).ok()
