@@ -1,5 +1,5 @@
-/* lanecast for C++17: casts between vectors, arrays, spans and strided views, what they lose, and casts under scales. Everything
- * else is in lanecast.h, and lanecast::require makes exceptions of its statuses.
+/* lanecast for C++17: casts between vectors, arrays, spans and strided views, reports of what these lose, and scaled casts.
+ * Everything else is in lanecast.h, whose statuses lanecast::require turns into exceptions.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
@@ -24,10 +24,10 @@
 
 namespace lanecast {
 
-/* What a function of lanecast.h could not do, in its words. */
+/* A call of lanecast.h that failed, with its message. */
 class error : public std::runtime_error {
 public:
-    /* (Of missing memory no message is kept.) */
+    /* The message is that of the last call of this thread that failed; the library keeps none of LANECAST_ERR_MEMORY. */
     explicit error(lanecast_status status)
         : std::runtime_error(status == LANECAST_ERR_MEMORY ? lanecast_strerror(status) : lanecast_error_message()),
           status_(status)
@@ -67,7 +67,7 @@ inline void require(lanecast_status status)
         throw error(status);
 }
 
-/* lanecast_options with their defaults, or those of a profile: "onnx", "numpy", .. */
+/* lanecast_options, made with the defaults or those of a profile: "onnx", "numpy", .. */
 struct options : lanecast_options {
     options() : lanecast_options() { require(lanecast_options_init(this)); }
     explicit options(const char *profile) : lanecast_options() { require(lanecast_options_profile(this, profile)); }
@@ -90,9 +90,9 @@ template <typename T> constexpr lanecast_dtype integer_dtype()
 
 } // namespace detail
 
-/* The dtype of a type: of bool, of integers by size and sign, of float, double and std::complex of both; where there are such
- * types, of std::float16_t and std::bfloat16_t. A specialisation tells it of another type, which has the bits of its dtype; what
- * has no type is said by lanecast::as. */
+/* The dtype of a type: bool, integers by size and sign, float, double, std::complex of both, and std::float16_t and
+ * std::bfloat16_t where they exist. Specialise it for another type, which must have the bits of its dtype. For elements that
+ * have no type of their own, use lanecast::as. */
 template <typename T, typename = void> struct dtype_of {
     static_assert(detail::is_known<T>, "the type has no dtype: specialise lanecast::dtype_of, or say the dtype by lanecast::as");
     static constexpr lanecast_dtype value = LANECAST_DTYPE_UINT8;
@@ -117,22 +117,23 @@ template <> struct dtype_of<std::bfloat16_t> { static constexpr lanecast_dtype v
 
 template <typename T> constexpr lanecast_dtype dtype_v = dtype_of<std::remove_cv_t<T>>::value;
 
-/* Elements of a dtype in memory: `Void` is const void, or void where they may be written. */
+/* Elements of a dtype that are contiguous in memory. Void is const void, or void if they may be written. */
 template <typename Void> struct elements {
     lanecast_dtype dtype;
     Void *data;
-    /* Of the memory. */
+    /* The size of the memory. */
     std::size_t bytes;
+    /* The number of elements. */
     std::size_t count;
 };
 
-/* Elements of a shape that lie strides apart: what lanecast::strided makes. */
+/* Elements of a shape that lie strides apart in memory. lanecast::strided makes it. */
 template <typename Void> struct view {
     lanecast_dtype dtype;
-    /* The first one, all of whose indices are 0. */
+    /* The element whose indices are all 0. */
     Void *data;
     std::vector<std::size_t> shape;
-    /* Bytes. */
+    /* In bytes. */
     std::vector<std::ptrdiff_t> strides;
 };
 
@@ -151,7 +152,7 @@ template <typename Void> struct is_elements<elements<Void>> : std::true_type {};
 template <typename T> struct is_view : std::false_type {};
 template <typename Void> struct is_view<view<Void>> : std::true_type {};
 
-/* Memory and its bytes; the dtype and the count are still to be said. */
+/* Returns the memory of a range and its size in bytes. The caller sets the dtype and the count. */
 template <typename Range> auto memory(Range &range)
 {
     using Plain = std::remove_const_t<Range>;
@@ -166,7 +167,7 @@ template <typename Range> auto memory(Range &range)
         return elements<void>{};
 }
 
-/* A range as elements of the dtype of its type; elements and views as they are. */
+/* Returns a range as elements of the dtype of its type, and elements and views as they are. */
 template <typename Range> decltype(auto) of(Range &range)
 {
     if constexpr (is_view<std::remove_const_t<Range>>::value)
@@ -181,7 +182,7 @@ template <typename Range> decltype(auto) of(Range &range)
     }
 }
 
-/* The same of what lies in row-major order. */
+/* As detail::of, but refuses views: the elements must lie in row-major order. */
 template <typename Range> auto flat(Range &range)
 {
     static_assert(!is_view<std::remove_const_t<Range>>::value,
@@ -189,17 +190,17 @@ template <typename Range> auto flat(Range &range)
     return detail::of(range);
 }
 
-/* The width of a dtype. */
+/* Returns the width of a dtype in bits. */
 inline std::size_t bits_of(lanecast_dtype dtype)
 {
     const std::size_t bits = lanecast_dtype_bits(dtype);
     if (bits == 0)
-        /* There is no such dtype, and the library says so. */
+        /* There is no such dtype. This call fails, and its message says so. */
         require(lanecast_cast(dtype, nullptr, dtype, nullptr, 0, nullptr));
     return bits;
 }
 
-/* How many elements of a dtype fit into some bytes. */
+/* Returns how many elements of a dtype fit into some bytes. */
 inline std::size_t fitting(lanecast_dtype dtype, std::size_t bytes, std::uint8_t packing)
 {
     const std::size_t bits = bits_of(dtype);
@@ -210,7 +211,7 @@ inline std::size_t fitting(lanecast_dtype dtype, std::size_t bytes, std::uint8_t
     return bytes / bits * 8 + bytes % bits * 8 / bits;
 }
 
-/* An error unless elements have room. */
+/* Throws unless some bytes have room for count elements. */
 inline void check(const char *which, lanecast_dtype dtype, std::size_t bytes, std::size_t count, std::uint8_t packing)
 {
     const std::size_t fits = fitting(dtype, bytes, packing);
@@ -219,7 +220,7 @@ inline void check(const char *which, lanecast_dtype dtype, std::size_t bytes, st
                                     " elements of " + lanecast_dtype_name(dtype) + ", not " + std::to_string(count));
 }
 
-/* A shape as it is written: [3, 4]. */
+/* Returns a shape as text: [3, 4]. */
 inline std::string text(const std::vector<std::size_t> &shape)
 {
     std::string result = "[";
@@ -233,7 +234,7 @@ inline std::uint32_t ndim(const std::vector<std::size_t> &shape)
     return static_cast<std::uint32_t>(shape.size());
 }
 
-/* How many elements a shape has. */
+/* Returns how many elements a shape has. */
 inline std::size_t product(const std::vector<std::size_t> &shape)
 {
     if (std::find(shape.begin(), shape.end(), 0u) != shape.end())
@@ -268,13 +269,13 @@ template <typename From> std::size_t count(const From &from)
         return detail::of(from).count;
 }
 
-/* Bytes from one element of a view to the next if nothing lies between them. */
+/* Returns the bytes from one element of a view to the next if nothing lies between them. */
 inline std::size_t step_of(lanecast_dtype dtype)
 {
     return (bits_of(dtype) + 7) / 8;
 }
 
-/* Elements in row-major order as a view of a shape, which has as many. */
+/* Returns elements in row-major order as a view of a shape, which must have as many elements. */
 template <typename Void> view<Void> shaped(const elements<Void> &dense, const std::vector<std::size_t> &shape)
 {
     view<Void> result{dense.dtype, dense.data, shape, std::vector<std::ptrdiff_t>(shape.size())};
@@ -284,8 +285,8 @@ template <typename Void> view<Void> shaped(const elements<Void> &dense, const st
     return result;
 }
 
-/* Compares both sides of a cast and calls a function of lanecast.h, with what is to be cast and the options: `cast`, or
- * `cast_views` if a side is a view. */
+/* Checks that both sides of a cast go together, and calls a function of lanecast.h with them and the options: cast, or
+ * cast_views if a side is a view. */
 template <typename From, typename To, typename Cast, typename CastViews>
 lanecast_status on(const From &from, To &to, const lanecast_options &how, Cast cast, CastViews cast_views)
 {
@@ -316,7 +317,7 @@ lanecast_status on(const From &from, To &to, const lanecast_options &how, Cast c
     }
 }
 
-/* In place of a function for views, where lanecast.h has none. */
+/* Stands in for a function for views that lanecast.h does not have. */
 struct no_views {
     template <typename... With> lanecast_status operator()(const With &...) const
     {
@@ -325,7 +326,7 @@ struct no_views {
     }
 };
 
-/* What casts of elements, or of a view, lose: LANECAST_ERR_LOSSY and a report, or another status. */
+/* Finds what a cast of elements, or of a view, would lose: returns LANECAST_ERR_LOSSY and a report, or another status. */
 template <typename Void>
 lanecast_status look(const elements<Void> &src, lanecast_dtype to, const lanecast_options &how, lanecast_report &report)
 {
@@ -340,7 +341,7 @@ lanecast_status look(const view<Void> &src, lanecast_dtype to, const lanecast_op
                                   &report);
 }
 
-/* The report of a status, if that says no more than that there are losses. */
+/* Returns the report of a call. Throws if its status is an error other than LANECAST_ERR_LOSSY. */
 inline const lanecast_report &reported(lanecast_status status, const lanecast_report &report)
 {
     if (status != LANECAST_ERR_LOSSY)
@@ -348,7 +349,7 @@ inline const lanecast_report &reported(lanecast_status status, const lanecast_re
     return report;
 }
 
-/* So many threads for a function that takes them so. */
+/* Returns a lanecast_parallel with this many threads. */
 inline lanecast_parallel on_threads(std::uint32_t threads)
 {
     lanecast_parallel how;
@@ -359,9 +360,9 @@ inline lanecast_parallel on_threads(std::uint32_t threads)
 
 } // namespace detail
 
-/* Memory as `count` elements of a dtype, such as 16-bit integers that are bfloat16: lanecast::as(LANECAST_DTYPE_BFLOAT16, words).
- * Packed elements fill bytes from the low bits on, or as the options of the cast say. The memory must outlive what this returns.
- */
+/* Returns memory as count elements of a dtype, such as 16-bit words that hold bfloat16:
+ * lanecast::as(LANECAST_DTYPE_BFLOAT16, words, 100). Packed elements fill bytes from the low bits on, or as the options of the
+ * cast say. The memory must outlive the result. */
 template <typename Range> [[nodiscard]] auto as(lanecast_dtype dtype, Range &&range, std::size_t count)
 {
     auto found = detail::memory(range);
@@ -370,23 +371,26 @@ template <typename Range> [[nodiscard]] auto as(lanecast_dtype dtype, Range &&ra
     return found;
 }
 
-/* The same of all that is in there, packed if they have fewer than 8 bits. */
+/* Returns the whole of some memory as elements of a dtype, packed if they have fewer than 8 bits:
+ * lanecast::as(LANECAST_DTYPE_BFLOAT16, words). The memory must outlive the result. */
 template <typename Range> [[nodiscard]] auto as(lanecast_dtype dtype, Range &&range)
 {
     const auto found = detail::memory(range);
     return lanecast::as(dtype, found, detail::fitting(dtype, found.bytes, LANECAST_PACKING_LOW_FIRST));
 }
 
-/* `count` elements at an address. Nothing says whether there are so many but the caller. */
+/* Returns count elements at an address. The caller must make sure that there are so many: nothing checks it. */
 template <typename T> [[nodiscard]] auto as(T *data, std::size_t count)
 {
     return elements<detail::void_of<T>>{dtype_v<T>, data, count * sizeof(T), count};
 }
 
-/* A view of memory: elements of a shape, the first of which begins at byte `first`. From there, strides lead to the others: bytes,
- * of any sign; 0 repeats a source. lanecast::strided(matrix, {columns, rows}, {4, 4 * columns}) is a matrix of floats, transposed.
- * Elements of fewer than 8 bits lie one per byte, and the options of the cast must say so. Throws unless all elements are in the
- * memory, which must outlive the view. */
+/* Returns a strided view of memory. first is the byte at which the element with indices all 0 begins, and strides are the bytes
+ * from an element to the next along each dimension. A stride may be negative; 0 repeats elements of a source.
+ *
+ * lanecast::strided(matrix, {columns, rows}, {4, 4 * columns}) is a matrix of floats, transposed. Elements of fewer than 8 bits
+ * lie one per byte, and the options of the cast must say so. Throws unless all elements are in the memory, which must outlive
+ * the view. */
 template <typename Range>
 [[nodiscard]] auto strided(Range &&range, std::vector<std::size_t> shape, std::vector<std::ptrdiff_t> strides,
                            std::size_t first = 0)
@@ -398,14 +402,14 @@ template <typename Range>
         throw std::invalid_argument("lanecast: " + std::to_string(strides.size()) + " strides of a view of " +
                                     detail::text(shape));
     const std::size_t step = detail::step_of(all.dtype);
-    /* In a range of a type, numbers that count elements and not bytes are refused. */
+    /* Where the range has elements of a type, numbers that are no multiples of their size are refused: they may count elements. */
     const auto check_bytes = [&](std::size_t bytes) {
         if (!detail::is_elements<std::decay_t<Range>>::value && bytes % step != 0)
             throw std::invalid_argument("lanecast: strides are bytes, and " + std::to_string(bytes) +
                                         " is no multiple of the size of an element, " + std::to_string(step));
     };
     check_bytes(first);
-    /* Bytes that the view takes before its first element, and from there on. */
+    /* The bytes that the view takes before byte first, and from there on. */
     std::size_t before = 0, behind = step;
     bool fits = first <= all.bytes && behind <= all.bytes - first;
     for (std::size_t i = 0; i < shape.size(); i++) {
@@ -428,15 +432,15 @@ template <typename Range>
     return view<Void>{all.dtype, data, std::move(shape), std::move(strides)};
 }
 
-/* Casts elements. Both sides are a std::vector, std::array, std::span, array, or what lanecast::as or lanecast::strided makes of
- * one. Two views have one shape; where one side is a view, the elements of the other lie in row-major order. */
+/* Casts elements. Each side is a std::vector, std::array, std::span or array, or what lanecast::as or lanecast::strided makes of
+ * one. Two views must have the same shape. If only one side is a view, the elements of the other lie in row-major order. */
 template <typename From, typename To>
 void cast(const From &from, To &&to, const lanecast_options &how = options())
 {
     require(detail::on(from, to, how, lanecast_cast, lanecast_cast_strided));
 }
 
-/* The same on so many threads; 0 for a pool of as many as there are cores. */
+/* As lanecast::cast, but on this many threads; 0: a pool of as many as there are cores. */
 template <typename From, typename To>
 void cast_parallel(const From &from, To &&to, std::uint32_t threads = 0, const lanecast_options &how = options())
 {
@@ -446,7 +450,7 @@ void cast_parallel(const From &from, To &&to, std::uint32_t threads = 0, const l
         [&](auto... with) { return lanecast_cast_strided_parallel(with..., &on); }));
 }
 
-/* Casts, and says what that loses. Elements of views are counted in row-major order. */
+/* As lanecast::cast, but returns a report of what was lost. Elements of views are counted in row-major order. */
 template <typename From, typename To>
 lanecast_report cast_checked(const From &from, To &&to, const lanecast_options &how = options())
 {
@@ -457,8 +461,8 @@ lanecast_report cast_checked(const From &from, To &&to, const lanecast_options &
     return detail::reported(status, report);
 }
 
-/* The same, and which elements are lost: bit i % 8 of byte i / 8 of `validity`, which gets the size for that, is 0 where element
- * i is. Neither side is a view. */
+/* As lanecast::cast_checked, but also writes which elements were lost: bit i % 8 of byte i / 8 of validity is 0 if element i was.
+ * validity gets the size that this takes. Neither side may be a view. */
 template <typename From, typename To>
 lanecast_report cast_checked(const From &from, To &&to, std::vector<std::uint8_t> &validity,
                              const lanecast_options &how = options())
@@ -471,7 +475,7 @@ lanecast_report cast_checked(const From &from, To &&to, std::vector<std::uint8_t
     return detail::reported(detail::on(from, to, how, cast, detail::no_views()), report);
 }
 
-/* Casts on so many threads, 0 for a pool of as many as there are cores, and says what that loses. Neither side is a view. */
+/* As lanecast::cast_checked, but on this many threads; 0: a pool of as many as there are cores. Neither side may be a view. */
 template <typename From, typename To>
 lanecast_report cast_checked_parallel(const From &from, To &&to, std::uint32_t threads = 0,
                                       const lanecast_options &how = options())
@@ -482,8 +486,7 @@ lanecast_report cast_checked_parallel(const From &from, To &&to, std::uint32_t t
     return detail::reported(detail::on(from, to, how, cast, detail::no_views()), report);
 }
 
-/* What a cast to a dtype would lose. Nothing is cast, and no room for the result is needed, but for that of a view while this
- * runs. */
+/* Returns a report of what a cast to a dtype would lose. Nothing is cast, and no room for results is needed. */
 template <typename From>
 [[nodiscard]] lanecast_report check(const From &from, lanecast_dtype to, const lanecast_options &how = options())
 {
@@ -491,15 +494,15 @@ template <typename From>
     return detail::reported(detail::look(detail::of(from), to, how, report), report);
 }
 
-/* The same of a cast to the dtype of a type: lanecast::check<std::uint8_t>(x).above. */
+/* Returns a report of what a cast to the dtype of a type would lose: lanecast::check<std::uint8_t>(x).above. */
 template <typename To, typename From>
 [[nodiscard]] lanecast_report check(const From &from, const lanecast_options &how = options())
 {
     return lanecast::check(from, dtype_v<To>, how);
 }
 
-/* Casts, unless that loses an element: then it throws lanecast::lossy, and nothing is written. Rounding is no loss. Elements of a
- * view are counted in row-major order, and while it is looked at, it takes memory for its results. */
+/* As lanecast::cast, but if an element would be lost, throws lanecast::lossy, and nothing is written. Rounding is no loss.
+ * Elements of a view are counted in row-major order. */
 template <typename From, typename To>
 void try_cast(const From &from, To &&to, const lanecast_options &how = options())
 {
@@ -520,7 +523,7 @@ void try_cast(const From &from, To &&to, const lanecast_options &how = options()
         }));
 }
 
-/* A vector of what elements become: lanecast::to<float>(bytes). */
+/* Casts elements to a new vector: lanecast::to<float>(bytes). */
 template <typename To, typename From>
 [[nodiscard]] std::vector<To> to(const From &from, const lanecast_options &how = options())
 {
@@ -530,39 +533,41 @@ template <typename To, typename From>
     return result;
 }
 
-/* lanecast_scaling of a name: "mx", "nvfp4", "deepseek", .. */
+/* lanecast_scaling, made by its name: "mx", "nvfp4", "deepseek", .. */
 struct scaling : lanecast_scaling {
     scaling(const lanecast_scaling &other) : lanecast_scaling(other) {}
     explicit scaling(const char *name) : lanecast_scaling() { require(lanecast_scaling_init(this, name)); }
 };
 
-/* Elements of a shape under scales in memory of the caller's: what lanecast::scaled makes. */
+/* Elements of a shape under scales, in memory of the caller's. lanecast::scaled makes it. */
 template <typename Codes, typename Scales> struct scaled_elements {
     elements<Codes> codes;
     std::vector<std::size_t> shape;
     lanecast_scaling scaling;
     elements<Scales> scales;
-    /* Of no data where there are none. */
+    /* Its data is null if there are none. */
     elements<Scales> zero_points;
 };
 
-/* Elements of a shape under scales, which lanecast::quantize and lanecast::requantize make. */
+/* Elements of a shape under scales, in memory of their own. lanecast::quantize and lanecast::requantize make it. */
 struct quantized {
     lanecast_dtype dtype;
     std::vector<std::size_t> shape;
-    /* With the factor of the tensor, if one was computed. */
+    /* If a factor of the tensor was computed, it is set here. */
     lanecast::scaling scaling;
-    /* Packed as the options said. */
+    /* The elements, packed as packing says. */
     std::vector<std::uint8_t> codes;
-    /* As the scaling says. lanecast::to<float>(lanecast::as(scaling.scale_dtype, scales)) are their values, in native order. */
+    /* The scales, laid out as the scaling says. lanecast::to<float>(lanecast::as(scaling.scale_dtype, scales)) are their values if
+     * they are in native byte order. */
     std::vector<std::uint8_t> scales;
     /* LANECAST_PACKING_* of the codes, and LANECAST_ORDER_* of codes and scales: dst_packing and dst_order of the options. */
     std::uint8_t packing;
     std::uint8_t order;
 };
 
-/* Elements under scales in memory: codes whose type or lanecast::as says the dtype, and scales of any type that has their bytes.
- * Zero points are of the dtype of the codes, packed as those, one for each scale. The memory must outlive what this returns. */
+/* Returns elements under scales in memory of the caller's. The dtype is that of the type of codes, or what lanecast::as says.
+ * scales may be of any type, and must have the bytes that the scaling needs. There is one zero point for each scale, of the dtype
+ * of the codes and packed as they are. The memory must outlive the result. */
 template <typename Codes, typename Scales, typename ZeroPoints>
 [[nodiscard]] auto scaled(Codes &&codes, std::vector<std::size_t> shape, const lanecast_scaling &by, Scales &&scales,
                           ZeroPoints &&zero_points)
@@ -570,7 +575,7 @@ template <typename Codes, typename Scales, typename ZeroPoints>
     const auto all = detail::flat(codes);
     const auto of_scales = detail::memory(scales);
     const auto zeros = detail::memory(zero_points);
-    /* Scales and zero points that can be written, or both only to be read. */
+    /* void if both scales and zero points can be written, else const void. */
     using Void = std::remove_pointer_t<std::common_type_t<decltype(of_scales.data), decltype(zeros.data)>>;
     return scaled_elements<std::remove_pointer_t<decltype(all.data)>, Void>{
         all, std::move(shape), by, {of_scales.dtype, of_scales.data, of_scales.bytes, of_scales.count},
@@ -585,7 +590,7 @@ template <typename Codes, typename Scales>
 
 namespace detail {
 
-/* The bytes of so many elements. */
+/* Returns the bytes of count elements. */
 inline std::size_t bytes_of(lanecast_dtype dtype, std::size_t count, std::uint8_t packing)
 {
     const std::size_t bits = bits_of(dtype);
@@ -594,7 +599,7 @@ inline std::size_t bytes_of(lanecast_dtype dtype, std::size_t count, std::uint8_
     return product({count, step_of(dtype)});
 }
 
-/* The bytes of codes of a shape. */
+/* Returns the bytes of the codes of a shape. */
 inline std::size_t code_bytes(lanecast_dtype dtype, const std::vector<std::size_t> &shape, const lanecast_scaling &by,
                               std::uint8_t packing)
 {
@@ -604,7 +609,7 @@ inline std::size_t code_bytes(lanecast_dtype dtype, const std::vector<std::size_
     return product({shape.empty() ? 1 : count / shape.back(), by.row_bytes});
 }
 
-/* The bytes of the scales of a shape, and how many there are. */
+/* Returns the bytes of the scales of a shape, and how many scales there are. */
 inline std::pair<std::size_t, std::size_t> scale_bytes(const std::vector<std::size_t> &shape, const lanecast_scaling &by)
 {
     std::size_t bytes = 0;
@@ -620,11 +625,11 @@ inline void same_bytes(const char *what, const std::vector<std::size_t> &shape, 
                                     std::to_string(needed) + " bytes, not " + std::to_string(given));
 }
 
-/* An error unless codes, scales and zero points have the sizes that the shape needs. */
+/* Throws unless codes, scales and zero points have the sizes that the shape needs. */
 template <typename Codes, typename Scales> void check(const scaled_elements<Codes, Scales> &it, std::uint8_t packing)
 {
     const std::size_t needed = code_bytes(it.codes.dtype, it.shape, it.scaling, packing);
-    /* A longer buffer is fine where the count says that its first elements are meant. */
+    /* The buffer of codes may be longer if its count is that of the shape: then its first elements are meant. */
     if (it.codes.bytes < needed || it.codes.count != product(it.shape))
         same_bytes("elements", it.shape, needed, it.codes.bytes);
     const auto [bytes, count] = scale_bytes(it.shape, it.scaling);
@@ -633,7 +638,7 @@ template <typename Codes, typename Scales> void check(const scaled_elements<Code
         same_bytes("zero points", it.shape, bytes_of(it.codes.dtype, count, packing), it.zero_points.bytes);
 }
 
-/* An error unless data are of a shape. */
+/* Throws unless data have as many elements as a shape, and room for them. */
 template <typename Void>
 void check(const char *which, const elements<Void> &data, const std::vector<std::size_t> &shape, std::uint8_t packing)
 {
@@ -647,7 +652,7 @@ void check(const char *which, const elements<Void> &data, const std::vector<std:
 template <typename T> struct is_scaled : std::is_same<T, quantized> {};
 template <typename Codes, typename Scales> struct is_scaled<scaled_elements<Codes, Scales>> : std::true_type {};
 
-/* What lanecast::scaled returns as it is; the memory of a quantized, to be written if that is not const. */
+/* Returns what lanecast::scaled made as it is, and a quantized as elements in its memory, writable unless it is const. */
 template <typename Scaled> decltype(auto) under_scales(Scaled &it)
 {
     static_assert(is_scaled<std::remove_const_t<Scaled>>::value, "not what lanecast::scaled or lanecast::quantize returns");
@@ -657,7 +662,7 @@ template <typename Scaled> decltype(auto) under_scales(Scaled &it)
         return static_cast<const Scaled &>(it);
 }
 
-/* The options by which elements under scales are read: a quantized knows how it lies. */
+/* Returns the options by which elements under scales are read. A quantized has packing and byte order of its own. */
 template <typename From> lanecast_options reading(const From &from, lanecast_options how)
 {
     if constexpr (std::is_same_v<From, quantized>) {
@@ -667,7 +672,7 @@ template <typename From> lanecast_options reading(const From &from, lanecast_opt
     return how;
 }
 
-/* Room for elements under scales. */
+/* Returns memory for elements under scales. */
 inline quantized room(lanecast_dtype dtype, const std::vector<std::size_t> &shape, const lanecast_scaling &by,
                       const lanecast_options &how)
 {
@@ -680,7 +685,7 @@ inline quantized room(lanecast_dtype dtype, const std::vector<std::size_t> &shap
             how.dst_order};
 }
 
-/* A scaling with the factor that was found. */
+/* Returns a scaling with the factor of the tensor that was found, if it has one to be computed. */
 inline scaling with_factor(scaling by, float factor)
 {
     const bool multiplies = by.tensor_form == LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY;
@@ -691,7 +696,7 @@ inline scaling with_factor(scaling by, float factor)
     return by;
 }
 
-/* Both ways to quantise. */
+/* Quantises. compute is that of lanecast_quantize: 0 for given scales, 1 for scales that are found. */
 template <typename From, typename Scales>
 scaling quantize(const From &from, const scaled_elements<void, Scales> &to, std::uint8_t compute, const lanecast_options &how,
                  std::uint32_t threads)
@@ -701,7 +706,7 @@ scaling quantize(const From &from, const scaled_elements<void, Scales> &to, std:
     detail::check(to, how.dst_packing);
     const lanecast_parallel on = on_threads(threads);
     float factor = 0;
-    /* Scales that are given are only read. */
+    /* Given scales and zero points are only read, so const may be cast away. */
     require(lanecast_quantize(src.dtype, src.data, to.codes.dtype, to.codes.data, to.shape.data(), ndim(to.shape),
                               &to.scaling, const_cast<void *>(to.scales.data), const_cast<void *>(to.zero_points.data),
                               compute, &factor, &how, threads == 1 ? nullptr : &on));
@@ -710,9 +715,9 @@ scaling quantize(const From &from, const scaled_elements<void, Scales> &to, std:
 
 } // namespace detail
 
-/* Casts floats to elements under scales in memory of the caller's. Scales are found from the data, and so are zero points where
- * the profile finds them. Returns the scaling by which they are read: with the factor of the tensor, if one was computed.
- * threads: 1 for the calling one, 0 for a pool of as many as there are cores. */
+/* Casts floats to elements under scales, in memory of the caller's. Scales are found from the data, and so are zero points, if to
+ * has any, which the profile must be able to find. Returns the scaling by which the elements are read: if a factor of the tensor
+ * was computed, it is set there. threads: 1 for the calling thread, 0 for a pool of as many as there are cores. */
 template <typename From>
 scaling quantize(const From &from, const scaled_elements<void, void> &to, const lanecast_options &how = options(),
                  std::uint32_t threads = 1)
@@ -720,8 +725,8 @@ scaling quantize(const From &from, const scaled_elements<void, void> &to, const 
     return detail::quantize(from, to, 1, how, threads);
 }
 
-/* The same in memory of its own: lanecast::quantize(x, {rows, columns}, LANECAST_DTYPE_FLOAT8_E4M3FN, lanecast::scaling("mx")).
- */
+/* Casts floats to elements under scales, in memory of their own. Scales are found from the data:
+ * lanecast::quantize(x, {rows, columns}, LANECAST_DTYPE_FLOAT8_E4M3FN, lanecast::scaling("mx")). */
 template <typename From>
 [[nodiscard]] quantized quantize(const From &from, const std::vector<std::size_t> &shape, lanecast_dtype to,
                                  const lanecast_scaling &by, const lanecast_options &how = options(), std::uint32_t threads = 1)
@@ -732,7 +737,7 @@ template <typename From>
     return result;
 }
 
-/* Casts floats to elements under scales and zero points that are there. */
+/* Casts floats to elements under given scales and zero points. */
 template <typename From, typename Scales>
 void quantize_given(const From &from, const scaled_elements<void, Scales> &to, const lanecast_options &how = options(),
                     std::uint32_t threads = 1)
@@ -740,8 +745,8 @@ void quantize_given(const From &from, const scaled_elements<void, Scales> &to, c
     detail::quantize(from, to, 0, how, threads);
 }
 
-/* Casts elements under scales to floats. `from` is what lanecast::scaled or lanecast::quantize returns; how the latter lies it
- * says itself, in place of the options. */
+/* Casts elements under scales to floats. from is what lanecast::scaled or lanecast::quantize returns. What the latter returns has
+ * its own packing and byte order, which replace those of the options. */
 template <typename From, typename To>
 void dequantize(const From &from, To &&to, const lanecast_options &how = options(), std::uint32_t threads = 1)
 {
@@ -757,7 +762,7 @@ void dequantize(const From &from, To &&to, const lanecast_options &how = options
                                 threads == 1 ? nullptr : &on));
 }
 
-/* A vector of them: lanecast::dequantize<float>(q). */
+/* Casts elements under scales to a new vector of floats: lanecast::dequantize<float>(q). */
 template <typename To, typename From>
 [[nodiscard]] std::vector<To> dequantize(const From &from, const lanecast_options &how = options(), std::uint32_t threads = 1)
 {
@@ -766,8 +771,8 @@ template <typename To, typename From>
     return result;
 }
 
-/* Casts elements under scales to elements under others in memory of the caller's, with one rounding. The new scales are found.
- * Returns the scaling by which they are read, as lanecast::quantize does. */
+/* Casts elements under scales to elements under other scales, in memory of the caller's, with one rounding. The new scales are
+ * found. Returns the scaling by which the new elements are read, as lanecast::quantize does. */
 template <typename From>
 scaling requantize(const From &from, const scaled_elements<void, void> &to, const lanecast_options &how = options(),
                    std::uint32_t threads = 1)
@@ -787,7 +792,7 @@ scaling requantize(const From &from, const scaled_elements<void, void> &to, cons
     return detail::with_factor(to.scaling, factor);
 }
 
-/* The same in memory of its own. */
+/* Casts elements under scales to elements under other scales, in memory of their own, with one rounding. */
 template <typename From>
 [[nodiscard]] quantized requantize(const From &from, lanecast_dtype to, const lanecast_scaling &by,
                                    const lanecast_options &how = options(), std::uint32_t threads = 1)
@@ -797,8 +802,9 @@ template <typename From>
     return result;
 }
 
-/* What a quantisation lost: of the floats, and of what lanecast::quantize has made of them, or lanecast::scaled describes, by the
- * same options. `blocks`, if there is such a vector, gets what was lost of each block, in the row-major order of scales. */
+/* Returns what a quantisation lost. from has the floats; scaled is what lanecast::quantize made of them, or lanecast::scaled of
+ * the result; how has the same options. blocks is nullptr, or receives the losses of each block, in the row-major order of the
+ * scales. */
 template <typename From, typename Scaled>
 [[nodiscard]] lanecast_losses quantize_losses(const From &from, const Scaled &scaled, const lanecast_options &how = options(),
                                               std::vector<lanecast_losses> *blocks = nullptr)
@@ -821,7 +827,7 @@ template <typename From, typename Scaled>
     return all;
 }
 
-/* lanecast::quantize and lanecast::quantize_losses in one pass, on the calling thread. */
+/* As lanecast::quantize and lanecast::quantize_losses, but in one pass, on the calling thread. */
 template <typename From>
 [[nodiscard]] std::pair<quantized, lanecast_losses>
 quantize_with_losses(const From &from, const std::vector<std::size_t> &shape, lanecast_dtype to, const lanecast_scaling &by,
