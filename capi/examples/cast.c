@@ -1,4 +1,4 @@
-/* Casts a few floats to 8- and 4-bit ones and back, and shows what an error looks like.
+/* Casts a few floats to 8-bit floats and back, and to packed 4-bit floats, and shows what an error looks like.
  *
  *   cargo build --release -p lanecast-capi
  *   cc -Icapi/include capi/examples/cast.c target/release/liblanecast.a -lpthread -ldl -lm -o cast
@@ -8,7 +8,7 @@
 
 #include "lanecast.h"
 
-/* What was wrong in the last call of this thread that failed. */
+/* Prints the message of the last call of this thread that failed. */
 static int fail(const char *what)
 {
     fprintf(stderr, "%s: %s\n", what, lanecast_error_message());
@@ -41,7 +41,7 @@ int main(void)
     for (i = 0; i < 5; i++)
         printf("%g -> 0x%02x -> %g\n", x[i], f8[i], back[i]);
 
-    /* Two 4-bit elements in a byte, the first in the high nibble. */
+    /* 4-bit floats: two elements in a byte, the first one in the high bits. */
     lanecast_options_init(&options);
     options.dst_packing = LANECAST_PACKING_HIGH_FIRST;
     status = lanecast_dtype_from_name("float4_e2m1fn", &dtype);
@@ -55,7 +55,7 @@ int main(void)
     if (f4[0] != 0x29 || f4[1] != 0x77 || f4[2] != 0x70)
         return fprintf(stderr, "to float4: wrong bits\n"), 1;
 
-    /* Errors write nothing. */
+    /* A call that fails with an error writes nothing. */
     options.rounding = 9;
     status = lanecast_cast(LANECAST_DTYPE_FLOAT32, x, dtype, f4, 5, &options);
     if (status != LANECAST_ERR_OPTIONS)

@@ -1,4 +1,4 @@
-/* Casts measurements to small integers, and says what does not fit: the counts, the first one, a bitmap.
+/* Casts measurements to int8, and shows what does not fit: the counts, the first element, and a bitmap.
  *
  *   cargo build --release -p lanecast-capi
  *   cc -Icapi/include capi/examples/checked.c target/release/liblanecast.a -lpthread -ldl -lm -o checked

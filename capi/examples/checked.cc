@@ -1,4 +1,4 @@
-// Casts between vectors from C++, and throws where a value would be lost.
+// Casts between vectors from C++ with lanecast.h alone, and throws if a value is lost.
 //
 //   cargo build --release -p lanecast-capi
 //   c++ -std=c++17 -Icapi/include capi/examples/checked.cc target/release/liblanecast.a -lpthread -ldl -lm -o checked

@@ -1,4 +1,4 @@
-/* Makes a buffer of floats one of bfloat16 without another buffer, and gives back the half that it no longer needs.
+/* Casts a buffer of floats to bfloat16 in place, and gives back the half of the memory that is no longer needed.
  *
  *   cargo build --release -p lanecast-capi
  *   cc -Icapi/include capi/examples/in_place.c target/release/liblanecast.a -lpthread -ldl -lm -o in_place
@@ -24,7 +24,7 @@ int main(void)
     for (i = 0; i < n; i++)
         x[i] = (float)i;
 
-    /* The buffer has the size of the larger of the two, which is that of the floats. */
+    /* The buffer must have the size of the larger side, which is that of the floats here. */
     status = lanecast_cast_in_place(LANECAST_DTYPE_FLOAT32, LANECAST_DTYPE_BFLOAT16, x, n * sizeof *x, n, NULL);
     if (status != LANECAST_OK)
         return fprintf(stderr, "%s\n", lanecast_error_message()), 1;
@@ -32,7 +32,7 @@ int main(void)
     if (halves == NULL)
         return fprintf(stderr, "no memory\n"), 1;
 
-    /* Up to 256 all integers are exact: the upper half of the float. */
+    /* All integers up to 256 are exact in bfloat16, which has the upper half of the bits of a float. */
     for (i = 0; i <= 256; i++) {
         unsigned int word;
         bits = (float)i;

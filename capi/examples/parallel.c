@@ -1,4 +1,4 @@
-/* Casts a large buffer on all cores; then on two threads, stopping half way.
+/* Casts a large buffer on all cores, and then on two threads, where a progress callback stops the cast half way.
  *
  *   cargo build --release -p lanecast-capi
  *   cc -Icapi/include capi/examples/parallel.c target/release/liblanecast.a -lpthread -ldl -lm -o parallel
@@ -8,7 +8,7 @@
 
 #include "lanecast.h"
 
-/* Called after each chunk, from the threads that cast. */
+/* Called after each chunk, on the thread that cast it. Anything but 0 stops the cast. */
 static int stop_half_way(void *context, size_t done, size_t total)
 {
     (void)context;

@@ -1,4 +1,4 @@
-// Casts on threads of its own from C++: a loop that the library calls, as an array library has one.
+// Casts on the program's own threads from C++: the library calls a parallel loop, such as array libraries have.
 //
 //   cargo build --release -p lanecast-capi
 //   c++ -std=c++17 -Icapi/include capi/examples/parallel.cc target/release/liblanecast.a -lpthread -ldl -lm -o parallel
@@ -10,7 +10,7 @@
 
 #include "lanecast.h"
 
-// Calls the task for every index, each on whichever thread is free, and returns when all have been called.
+// Calls the task for every index, each on whichever thread is free, and returns when all calls have returned.
 extern "C" {
 static void on_threads(void *context, std::size_t tasks, lanecast_task task, void *job)
 {

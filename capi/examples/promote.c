@@ -1,4 +1,4 @@
-/* What an int8 and a bfloat16 operand become by each ruleset, and whether the cast of the int8 is safe.
+/* Prints what an int8 and a bfloat16 operand are promoted to by each ruleset, and whether the cast of the int8 to that is safe.
  *
  *   cargo build --release -p lanecast-capi
  *   cc -Icapi/include capi/examples/promote.c target/release/liblanecast.a -lpthread -ldl -lm -o promote

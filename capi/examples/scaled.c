@@ -1,4 +1,4 @@
-/* Quantises weights under scales, as MXFP8 and as NVFP4 with a factor of the tensor, and reads them back.
+/* Quantises weights to MXFP8, and to NVFP4 with a factor of the tensor, and dequantises them again.
  *
  *   cargo build --release -p lanecast-capi
  *   cc -Icapi/include capi/examples/scaled.c target/release/liblanecast.a -lpthread -ldl -lm -o scaled
@@ -36,13 +36,13 @@ static double round_trip(const char *name, const float *x, lanecast_dtype to, la
     if (scales == NULL)
         return fprintf(stderr, "no memory\n"), 1.0;
 
-    /* 1: scales are found from the data, and so is the factor, if the scaling has one. */
+    /* compute is 1: scales are found from the data, and so is the factor of the tensor, if the scaling says so. */
     check("quantize", lanecast_quantize(LANECAST_DTYPE_FLOAT32, x, to, codes, shape, 2, scaling, scales, NULL, 1, &factor,
                                         NULL, NULL));
     printf("%s: %u x %u scales of %s, a factor of %g\n", name, (unsigned)of_scales[0], (unsigned)of_scales[1],
            lanecast_dtype_name(scaling->scale_dtype), factor);
 
-    /* Who reads them is told the factor. */
+    /* To read the elements, the scaling must have the factor that was found. */
     if (scaling->tensor_form == LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY) {
         scaling->tensor_form = LANECAST_TENSOR_SCALE_MULTIPLY;
         scaling->tensor_scale = factor;

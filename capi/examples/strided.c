@@ -1,4 +1,4 @@
-/* Casts the green channel of an image, upside down, to floats that lie transposed: strides lead from element to element.
+/* Casts the green channel of an image, upside down, to floats in transposed order, with strides on both sides.
  *
  *   cargo build --release -p lanecast-capi
  *   cc -Icapi/include capi/examples/strided.c target/release/liblanecast.a -lpthread -ldl -lm -o strided
@@ -14,7 +14,7 @@ int main(void)
     unsigned char image[ROWS][COLUMNS][CHANNELS];
     float green[COLUMNS][ROWS];
     const size_t shape[2] = {ROWS, COLUMNS};
-    /* In bytes, of any sign. The first element is that of the last row. */
+    /* In bytes. The rows are taken backwards, so the first element is in the last row. */
     const ptrdiff_t from[2] = {-(ptrdiff_t)sizeof image[0], CHANNELS};
     const ptrdiff_t to[2] = {sizeof(float), sizeof green[0]};
     lanecast_status status;

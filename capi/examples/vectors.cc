@@ -1,4 +1,4 @@
-// Casts between vectors from C++: to float8 and back, to packed float4, of a view, under scales, and refused where a value would be
+// Casts between vectors from C++: to float8 and back, to packed float4, from a view, under scales, and refused if a value would be
 // lost.
 //
 //   cargo build --release -p lanecast-capi
@@ -14,11 +14,11 @@ int main()
 {
     const std::vector<float> x{-0.3f, 1.75f, 300.0f, 65536.0f};
 
-    // Types that C++ has: to<T> makes a vector, cast fills one.
+    // Dtypes that have a C++ type: to<T> makes a vector, and cast fills one.
     for (int i : lanecast::to<std::int32_t>(x))
         std::cout << i << ' ';
 
-    // Types that it does not have: bytes as float8, 16 bits as bfloat16, 4 bits each as float4.
+    // Dtypes that have none: lanecast::as takes bytes as float8, and as packed float4.
     std::vector<std::uint8_t> codes(x.size());
     lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, codes));
     std::array<float, 4> back{};
@@ -41,7 +41,7 @@ int main()
     std::cout << "| " << q.codes.size() << " bytes, " << q.scales.size() << " scale: " << lanecast::dequantize<float>(q)[3]
               << '\n';
 
-    // What would be lost: said, or refused.
+    // A cast that loses values: reported, or refused.
     std::vector<std::uint16_t> shorts(x.size());
     const lanecast_report report = lanecast::cast_checked(x, shorts);
     std::cout << report.above << " above, " << report.inexact << " rounded\n";
