@@ -1107,7 +1107,8 @@ lanecast_status lanecast_parallel_init(struct lanecast_parallel *p);
  Casts n elements as lanecast_cast does, on several threads. The result is the same.
 
  threads is 0 for a pool of as many threads as there are cores; else this many are started for this cast. The calling thread
- casts alone if there are too few elements to gain from threads, in a forked child, and if threads cannot be started.
+ casts alone if there are too few elements to gain from threads, if threads cannot be started, and, with threads 0, in a forked
+ child of the process that started the pool.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP, _MEMORY.
 
  # Safety
