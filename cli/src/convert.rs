@@ -1,5 +1,5 @@
-//! `lanecast convert`. Workers read, convert and write tiles (parts of tensors). A file of the result gets its name once it is complete
-//! and verified.
+//! `lanecast convert`: workers read, convert and write tiles (parts of tensors). A file of the result gets its name once it is complete and
+//! verified.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File, TryLockError};
@@ -39,12 +39,12 @@ const LEAST_MEMORY: u64 = 1 << 20;
 /// How many tiles are put into the queue at a time.
 const TAKEN: usize = 64;
 
-/// The directory, in that of the result, that has a state for each file that is complete, until all are.
+/// The directory, within that of the result, that holds a state for each complete file until all files are complete.
 const STATES: &str = ".lanecast";
 /// The file that replaces [`STATES`] when all files are complete.
 const RECORD: &str = "lanecast.json";
 
-/// A file of the result that is complete.
+/// The state of a complete file of the result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct State {
     plan: String,
@@ -52,11 +52,11 @@ struct State {
     bytes: u64,
     sha256: String,
     losses: Losses,
-    /// The files that it was made from. (Not in [`RECORD`], by which results are compared.)
+    /// The source files that it was made from. [`RECORD`], by which results are compared, leaves them out.
     sources: BTreeMap<String, Stamp>,
 }
 
-/// From now on Ctrl-C sets [`INTERRUPTED`].
+/// Makes Ctrl-C set [`INTERRUPTED`] from now on.
 pub(crate) fn listen() {
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst));
 }
@@ -65,7 +65,7 @@ pub(crate) fn is_interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// The error of a run that was interrupted, in a directory or in one file.
+/// Returns the error of a run that was interrupted while it wrote a directory, or a single file.
 fn interrupted(dir: &Path, single: Option<&Path>) -> Failure {
     Failure::new(Kind::Interrupted, "interrupted").help(match single {
         Some(file) => format!("nothing was written: the same command begins {} anew", file.display()),
@@ -77,31 +77,31 @@ fn interrupted(dir: &Path, single: Option<&Path>) -> Failure {
 
 enum Task {
     Amax(Tile, usize),
-    /// A tile, its number in the file that is written, and that file.
+    /// A tile, its number in the file of the result, and that file.
     Convert(Tile, usize, Arc<Live>),
 }
 
 /// What is still to be done, in order.
 struct Queue {
     shards: VecDeque<usize>,
-    /// Files that are being written, and have tiles that are not in the queue yet.
+    /// Files that are being written and have tiles that are not in the queue yet.
     open: Vec<Open>,
     tasks: VecDeque<Task>,
-    /// For each group: the tasks that find its largest magnitude were put into the queue.
+    /// For each group, whether the tasks that find its largest magnitude have been queued.
     asked: Vec<bool>,
 }
 
-/// A file that is being written. Its tiles are listed a job at a time: a list of all would take much memory if there are many tensors.
+/// A file that is being written. Tiles are listed one job at a time: with many tensors, a list of all tiles would take much memory.
 struct Open {
     live: Arc<Live>,
-    /// How many of its jobs were divided into tiles.
+    /// How many of its jobs have been divided into tiles.
     jobs: usize,
     tiles: std::vec::IntoIter<Tile>,
-    /// The number of the last tile that was listed.
+    /// The number of the last tile that was handed out, from 1 on.
     number: usize,
 }
 
-/// The largest magnitude of tensors that share a scale or factor, and how many of their tiles have not been looked at.
+/// The largest magnitude so far of tensors that share a scale or factor, as bits, and how many of their tiles are still to be searched.
 struct Group {
     bits: u64,
     left: usize,
@@ -118,7 +118,7 @@ struct Work<'a> {
     tile: u64,
     /// How many files are written at a time.
     abreast: usize,
-    /// Pairs of a group and a job in it, sorted.
+    /// Pairs of a group and the index of a job in it, sorted.
     members: Vec<(usize, usize)>,
     queue: Mutex<Queue>,
     groups: Mutex<Vec<Group>>,
@@ -130,7 +130,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Takes the next task. Several files are written at the same time, because the hash of each is computed by one core.
+    /// Takes the next task. Several files are written at the same time, because the hash of a file is computed by one core.
     fn next(&self) -> Result<Option<Task>> {
         let mut queue = lock(&self.queue);
         while queue.tasks.is_empty() && !(queue.open.is_empty() && queue.shards.is_empty()) {
@@ -145,7 +145,7 @@ impl Work<'_> {
         Ok(queue.tasks.pop_front())
     }
 
-    /// Begins to write a file. None if it has no tiles: it is complete then.
+    /// Begins to write a file. Returns None for a file without tiles, which is complete at once.
     fn open(&self, shard: usize) -> Result<Option<Open>> {
         let live = Arc::new(self.begin(shard)?);
         let jobs = self.plan.shards[shard].jobs.iter();
@@ -159,7 +159,7 @@ impl Work<'_> {
         Ok(Some(Open { live, jobs: 0, tiles: Vec::new().into_iter(), number: 0 }))
     }
 
-    /// Puts tiles of the open files into the queue, one of each in turn, after the tasks that find the largest magnitudes that they need.
+    /// Queues tiles of the open files, one of each in turn, each preceded by the tasks that find the largest magnitude that it needs.
     fn refill(&self, queue: &mut Queue) {
         let Queue { open, tasks, asked, .. } = queue;
         let mut some = Vec::new();
@@ -173,7 +173,7 @@ impl Work<'_> {
         tasks.extend(some);
     }
 
-    /// The next tile of a file. Puts the tasks that its job needs before it into `tasks`.
+    /// Returns the next tile of a file. Before the first tile of a group, puts the tasks that find its largest magnitude into `tasks`.
     fn tile_of(&self, file: &mut Open, tasks: &mut VecDeque<Task>, asked: &mut [bool]) -> Option<Tile> {
         loop {
             if let Some(tile) = file.tiles.next() {
@@ -207,7 +207,7 @@ impl Work<'_> {
         self.single.clone().unwrap_or_else(|| self.dir.join(&self.plan.shards[shard].name))
     }
 
-    /// Creates the temporary file, and writes its header and the tensors whose contents are known from the plan.
+    /// Creates the temporary file of a shard, and writes its header and the tensors whose contents the plan knows.
     fn begin(&self, shard: usize) -> Result<Live> {
         let planned = &self.plan.shards[shard];
         let live = Live::new(shard, self.target(shard), &self.dir, planned.bytes)?;
@@ -246,8 +246,8 @@ impl Work<'_> {
         }
     }
 
-    /// Waits for the largest magnitude of a group. (The tasks that find it came before in the queue, so other workers are at them.) None
-    /// if the work is being stopped.
+    /// Waits for the largest magnitude of a group. The tasks that find it come earlier in the queue, so other workers have them already.
+    /// Returns None if the work is being stopped.
     fn amax(&self, group: usize) -> Option<f64> {
         let mut groups = lock(&self.groups);
         while groups[group].left > 0 {
@@ -259,7 +259,7 @@ impl Work<'_> {
         Some(f64::from_bits(groups[group].bits))
     }
 
-    /// Converts and writes a tile; then hashes, and reads back, what has been written of the file.
+    /// Converts and writes a tile; then hashes what is next in the file's order, and reads back what has been hashed.
     fn convert(&self, tile: &Tile, number: usize, live: &Live, scratch: &mut Scratch) -> Result<()> {
         let job = &self.plan.jobs[tile.job];
         let amax = match job.output.group() {
@@ -284,7 +284,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Completes a file: synchronises it with the disk, reads back the rest, gives it its name, and records its state.
+    /// Completes a file: reads back and hashes the rest, synchronises it with the disk, gives it its name, and records its state.
     fn finish(&self, live: &Live) -> Result<()> {
         let planned = &self.plan.shards[live.shard];
         live.read_back_all(!self.args.no_verify)?;
@@ -374,7 +374,7 @@ impl Work<'_> {
     fn fail(&self, failure: Failure) {
         lock(&self.failure).get_or_insert(failure);
         self.stop.store(true, Ordering::SeqCst);
-        // (With the lock under which `amax` checks `stop`, so that no waiting worker misses it.)
+        // Notified under the lock under which `amax` checks `stop`, so that no waiting worker misses it.
         let _groups = lock(&self.groups);
         self.group_done.notify_all();
     }
@@ -384,7 +384,7 @@ fn sync(dir: &Path) -> Result<()> {
     system::sync_directory(dir).map_err(on(dir))
 }
 
-/// Writes a small file by way of a temporary one, so that it is never there in part.
+/// Writes a small file by way of a temporary one, so that it never exists in part.
 fn publish(dir: &Path, name: &str, contents: &[u8]) -> Result<()> {
     let path = dir.join(name);
     let mut temp = temporary(dir, name)?;
@@ -393,7 +393,7 @@ fn publish(dir: &Path, name: &str, contents: &[u8]) -> Result<()> {
     sync(dir)
 }
 
-/// Copies a file by way of a temporary one, so that it is never there in part.
+/// Copies a file by way of a temporary one, so that it never exists in part.
 fn copy(from: &Path, dir: &Path) -> Result<()> {
     let path = dir.join(from.file_name().unwrap_or_default());
     let mut temp = temporary(dir, &file_name(from))?;
@@ -404,7 +404,7 @@ fn copy(from: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files that a rank writes: files are dealt out in the order of their sizes, each to the rank that has the fewest bytes so far.
+/// Returns the files that a rank writes. Files are dealt out by decreasing size, each to the rank with the fewest bytes so far.
 fn mine(plan: &Plan, rank: usize, of: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..plan.shards.len()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(plan.shards[i].bytes), i));
@@ -421,7 +421,7 @@ fn mine(plan: &Plan, rank: usize, of: usize) -> Vec<usize> {
     mine
 }
 
-/// Checks that the directory of a new file exists.
+/// Checks that the directory in which a new file is to be made exists.
 pub(crate) fn check_parent(dst: &Path) -> Result<()> {
     let parent = dst.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir());
     parent.map_or(Ok(()), |parent| {
@@ -430,7 +430,8 @@ pub(crate) fn check_parent(dst: &Path) -> Result<()> {
     })
 }
 
-/// Checks that a file may be replaced: a device, a pipe, a directory or a link (as `/dev/stdout`) is none, whatever `--force` says.
+/// Checks that nothing, or a regular file, is at `dst`. A device, a pipe, a directory or a link (such as `/dev/stdout`) is never replaced,
+/// not even with `--force`.
 pub(crate) fn check_replaced(dst: &Path, instead: &str) -> Result<()> {
     let Ok(found) = fs::symlink_metadata(dst) else { return Ok(()) };
     let what = match found.file_type() {
@@ -442,7 +443,7 @@ pub(crate) fn check_replaced(dst: &Path, instead: &str) -> Result<()> {
     Err(Failure::refused(format!("{} is {what}, and is not replaced by a file", dst.display())).help(instead))
 }
 
-/// Checks that DST may be written.
+/// Checks that DST may be written, and that it and the source do not overlap.
 fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
     let (src, dst) = (source::resolved(&args.src), source::resolved(&args.dst));
     let how = if src == dst {
@@ -458,7 +459,7 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
         return Err(Failure::refused(format!("DST {} {how}, {}", args.dst.display(), args.src.display()))
             .help("write elsewhere: the source is never changed"));
     }
-    // A file of the source may be a link to one in DST, which would be replaced, and those that are left over removed.
+    // Files of the source may be links into DST, where they would be replaced, or removed as left over.
     let files = if it.is_dir { fs::read_dir(&args.src).ok() } else { None };
     let files = files.into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| path.is_file());
     let below = it.below.iter().map(|file| args.src.join(file));
@@ -483,7 +484,7 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
         }
         check_parent(&args.dst)?;
     }
-    // (Without a `/` at the end, by which a link is followed.)
+    // Without a trailing `/`, by which a link would be followed.
     let dst: PathBuf = args.dst.components().collect();
     let Ok(metadata) = fs::symlink_metadata(dst) else { return Ok(()) };
     if metadata.is_symlink() {
@@ -516,15 +517,15 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
     })
 }
 
-/// Whether a conversion has begun a directory.
+/// Whether a conversion has begun in a directory: it holds states or a record.
 fn is_begun(dir: &Path) -> bool {
     [STATES, RECORD].iter().any(|name| dir.join(name).exists())
 }
 
-/// The error of a result that is of another plan.
+/// Returns the error of a DST that was made by another plan.
 fn another_plan(args: &Convert) -> Failure {
     let dst = args.dst.display();
-    // (A rank that began anew would remove what others are writing.)
+    // A rank that began anew would remove what other ranks are writing.
     let help = match args.rank {
         Some(_) => format!("remove {dst} before the first rank begins, or write elsewhere"),
         None => "--force begins anew".to_owned(),
@@ -533,7 +534,7 @@ fn another_plan(args: &Convert) -> Failure {
         .help(format!("the source or the options have changed: {help}"))
 }
 
-/// Whether a file, or the whole, of what is at DST was made by another plan.
+/// Whether the result at DST, or a file of it, was made by another plan.
 fn is_of_another(plan: &Plan, dir: &Path) -> bool {
     #[derive(Deserialize)]
     struct Made {
@@ -545,7 +546,8 @@ fn is_of_another(plan: &Plan, dir: &Path) -> bool {
     made.any(|made| made.plan != plan.hash)
 }
 
-/// Whether this run goes on with what others have made by the same plan. What another plan has made is an error, or replaced by --force.
+/// Whether this run goes on with what earlier runs or other ranks made by the same plan. A result of another plan is an error, unless
+/// --force replaces it.
 fn goes_on(args: &Convert, plan: &Plan) -> Result<bool> {
     let goes_on = args.resume.is_some() || args.rank.is_some();
     if !goes_on || !is_of_another(plan, &args.dst) {
@@ -554,17 +556,17 @@ fn goes_on(args: &Convert, plan: &Plan) -> Result<bool> {
     if args.force && args.rank.is_none() { Ok(false) } else { Err(another_plan(args)) }
 }
 
-/// The sizes and times of the files of the source that a file of the result is made from.
+/// Returns the sizes and times of the source files that a file of the result is made from.
 fn stamps(it: &Checkpoint, shard: &OutShard) -> BTreeMap<String, Stamp> {
     shard.sources.iter().map(|&i| (it.shards[i].name.clone(), it.shards[i].stamp)).collect()
 }
 
-/// Whether a file of the result was made from the files of the source as they are now. A copy of these may have other times.
+/// Whether a file of the result was made from the source files as they are now. A copy of the source may have other times.
 fn is_of_now(it: &Checkpoint, plan: &Plan, state: &State) -> bool {
     plan.shards.iter().any(|shard| shard.name == state.name && stamps(it, shard) == state.sources)
 }
 
-/// The states of files that are complete already, by the same plan.
+/// Returns the states of the files that the same plan has completed already, checked as `how` says.
 fn states(args: &Convert, plan: &Plan, how: Option<Resume>) -> Result<Vec<State>> {
     let dir = &args.dst;
     let mut found = Vec::new();
@@ -572,7 +574,7 @@ fn states(args: &Convert, plan: &Plan, how: Option<Resume>) -> Result<Vec<State>
         let path = dir.join(STATES).join(format!("{}.json", shard.name));
         let Ok(text) = fs::read(&path) else { continue };
         let Ok(state) = serde_json::from_slice::<State>(&text) else { continue };
-        // (Another run may have begun in the meantime.)
+        // Another run may have begun since `is_of_another` looked.
         if state.plan != plan.hash {
             return Err(another_plan(args));
         }
@@ -583,7 +585,7 @@ fn states(args: &Convert, plan: &Plan, how: Option<Resume>) -> Result<Vec<State>
     Ok(found)
 }
 
-/// The record of a complete run of the same plan, if its files are still there.
+/// Returns the losses and files in the record of a complete run of the same plan, unless a file is missing.
 fn complete(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Option<(Losses, Vec<State>)>> {
     #[derive(Deserialize)]
     struct Entry {
@@ -614,14 +616,14 @@ fn complete(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Option<(Loss
     Ok(Some((record.losses, all)))
 }
 
-/// Whether a file of the source was written after the record of a complete run.
+/// Whether the record of a complete run is older than a file of the source.
 fn is_older(it: &Checkpoint, dir: &Path) -> Result<bool> {
     let record = dir.join(RECORD);
     let made = source::open(&record)?.stamp().map_err(on(&record))?.mtime;
     Ok(it.shards.iter().any(|shard| shard.stamp.mtime > made))
 }
 
-/// Whether the file of a state is there with its size, and if `how` says so, its hash.
+/// Whether the file of a state exists with its size and, for [`Resume::Hash`], with its hash.
 fn is_there(dir: &Path, state: &State, how: Option<Resume>) -> Result<bool> {
     let file = dir.join(&state.name);
     if !fs::symlink_metadata(&file).is_ok_and(|m| m.is_file() && m.len() == state.bytes) {
@@ -641,8 +643,8 @@ fn is_there(dir: &Path, state: &State, how: Option<Resume>) -> Result<bool> {
     Ok(hex(&hash.finalize()) == state.sha256)
 }
 
-/// Removes temporary files that a killed run has left, of these files. Of ranks those of tensors alone: another may be writing the small
-/// files now.
+/// Removes the temporary files that a killed run left behind for these shards and for the small files. A rank removes those of shards only:
+/// another rank may be writing the small files now.
 fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path, shards: &[usize], is_rank: bool) -> Result<()> {
     let mut names: Vec<String> = shards.iter().map(|&i| plan.shards[i].name.clone()).collect();
     if !is_rank {
@@ -661,7 +663,7 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path, shards: &[usize], is_rank: bo
             let ours = names.iter().any(|known| name.starts_with(&format!(".{known}.")));
             if ours && name.ends_with(".tmp") && is_abandoned(&path, !is_rank) {
                 match fs::remove_file(&path) {
-                    // (Another rank has.)
+                    // Another rank has removed it.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     removed => removed.map_err(on(&path))?,
                 }
@@ -671,7 +673,7 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path, shards: &[usize], is_rank: bo
     Ok(())
 }
 
-/// How many bytes all buffers may take together.
+/// Returns how many bytes all buffers may take together (`--memory`).
 fn budget(args: &Convert) -> Result<u64> {
     let memory = out::parse_size("--memory", &args.memory)?;
     if memory < LEAST_MEMORY {
@@ -681,7 +683,7 @@ fn budget(args: &Convert) -> Result<u64> {
     Ok(memory)
 }
 
-/// Prints warnings.
+/// Prints the warnings about DST, the plan and files that are left out.
 fn warn(args: &Convert, it: &Checkpoint, plan: &Plan) {
     let is_called_a_file = args.dst.extension().is_some_and(|end| end == "safetensors");
     if it.is_dir == is_called_a_file && !args.dry_run {
@@ -700,8 +702,8 @@ fn warn(args: &Convert, it: &Checkpoint, plan: &Plan) {
     }
 }
 
-/// Removes what an earlier conversion has made, and this one does not make, which would be read with its result or in place of it.
-/// Such files of others are refused.
+/// Removes files of an earlier conversion that this one does not make, and that would be read with its result or in place of it. Such files
+/// of any other origin are refused.
 fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     #[derive(serde::Deserialize)]
     struct Named {
@@ -744,7 +746,7 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     stale.iter().try_for_each(|path| fs::remove_file(path).map_err(on(path)))
 }
 
-/// Creates the directory of the result for a run that makes these files, or goes on where some are ready. Returns those that stay.
+/// Prepares the directory of the result for a run that makes these files, or goes on from the `ready` ones. Returns those that stay.
 fn prepare(
     args: &Convert,
     it: &Checkpoint,
@@ -755,7 +757,7 @@ fn prepare(
     goes_on: bool,
 ) -> Result<Vec<State>> {
     let dir = &args.dst;
-    // (Before anything is written: what is refused leaves nothing.)
+    // Before anything is written, so that a refusal leaves nothing behind.
     if args.rank.is_none() && dir.exists() {
         clear(it, plan, dir)?;
     }
@@ -773,14 +775,14 @@ fn prepare(
         fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
     }
     sweep(it, plan, dir, shards, args.rank.is_some())?;
-    // (Of ranks another may have written it since, which was the last one.)
+    // Under ranks, a record that was not there when the states were read is that of another rank, which finished last: it stays.
     if args.rank.is_none() || was_recorded {
         let _ = fs::remove_file(dir.join(RECORD));
     }
     Ok(ready)
 }
 
-/// A directory that is locked. (It is unlocked, not closed alone: a process that was forked meanwhile has the lock, too.)
+/// A locked directory. It is unlocked explicitly: after closing alone, a process that was forked meanwhile would still hold the lock.
 struct Locked(Option<File>);
 
 impl Drop for Locked {
@@ -789,13 +791,13 @@ impl Drop for Locked {
     }
 }
 
-/// Creates and locks the directory of the result: ranks share it, any other run has it for itself. Nothing is locked where a file system
-/// has no locks, or, as on Windows, directories cannot be opened.
+/// Creates and locks the directory of the result: ranks share the lock, any other run holds it alone. Nothing is locked where the file
+/// system has no locks, or where directories cannot be opened, as on Windows.
 fn locked(args: &Convert) -> Result<Locked> {
     let dir = &args.dst;
     fs::create_dir_all(dir).map_err(on(dir))?;
     let Ok(file) = File::open(dir) else { return Ok(Locked(None)) };
-    // (A run that has just ended may hold it for a moment.)
+    // A run that has just ended may hold the lock for a moment.
     for _ in 0..20 {
         let tried = if args.rank.is_some() { file.try_lock_shared() } else { file.try_lock() };
         match tried {
@@ -832,14 +834,14 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     let existed = args.dst.exists();
     let locked = if it.is_dir { locked(args) } else { Ok(Locked(None)) };
     if locked.is_ok() {
-        // (Another run may have begun before that.)
+        // Again, under the lock: another run may have begun in DST since the first check.
         check_paths(args, &it)?;
     }
     let goes_on = goes_on(args, &plan)?;
-    // (Before the record: the rank that is the last writes that, and removes these then.)
+    // States are read before the record is looked for, because the rank that finishes last writes the record and then removes the states.
     let ready = if goes_on && it.is_dir { states(args, &plan, args.resume)? } else { Vec::new() };
     let was_recorded = args.dst.join(RECORD).exists();
-    // (Ranks may have copies of the source, which have other times.)
+    // The times of the source do not matter to ranks, which may read copies of it.
     if goes_on
         && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)?
         && (args.rank.is_some() || !is_older(&it, &args.dst)?)
@@ -856,7 +858,8 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         report(args, &plan, &losses, &all)?;
         return limits(args, &losses);
     }
-    // (What is complete was read meanwhile, as a rank that was lost may not have ended yet.)
+    // A lock that was not obtained is an error from here on. A complete result is reported without it, as a rank that was lost may not have
+    // ended yet.
     let _locked = locked?;
     headline(args, &plan)?;
     listen();
@@ -875,7 +878,8 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         .filter(|&i| !ready.iter().any(|state| state.name == plan.shards[i].name))
         .collect();
     if let Err(failure) = room(&plan, &shards, &dir) {
-        // Without the directory that was created, the same command works once there is room. (With that of an earlier run --resume does.)
+        // The directory that this run created is removed, so that the same command works once there is room. In that of an earlier run,
+        // --resume does.
         if it.is_dir && !begun && fs::remove_dir(dir.join(STATES)).is_ok() && !existed {
             let _ = fs::remove_dir(&dir);
         }
@@ -894,7 +898,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     if it.is_dir {
         let done = states(args, &plan, None)?;
         if done.len() < plan.shards.len() {
-            // Unless another rank, which was the last one, has removed the states.
+            // Another rank may have finished last meanwhile, written the record and removed the states.
             if let Some((losses, all)) = complete(&plan, &args.dst, None)? {
                 let _ = fs::remove_dir(args.dst.join(STATES));
                 report(args, &plan, &losses, &all)?;
@@ -934,7 +938,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     limits(args, &losses)
 }
 
-/// Checks that the disk has room for all files, and that they may be so large, before hours are spent.
+/// Checks, before hours are spent, that the disk has room for all files, and that files may be that large.
 fn room(plan: &Plan, shards: &[usize], dir: &Path) -> Result<()> {
     for shard in shards.iter().map(|&i| &plan.shards[i]) {
         system::check_size(shard.bytes).map_err(on(shard.name.as_ref()))?;
@@ -966,10 +970,10 @@ fn work(
     let mut members: Vec<_> = jobs.filter_map(|(index, job)| Some((job.output.group()?, index))).collect();
     members.sort_unstable();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // (More threads than cores, because some wait for the disk.)
+    // More threads than cores, because some wait for the disk.
     let more = if system::is_in_memory(&it.root) && system::is_in_memory(dir) { 0 } else { 2 };
     let threads = args.threads.filter(|&n| n > 0).unwrap_or(cores + more);
-    // A tile needs buffers of up to about 16 times its bytes: its elements as float64, before and after, and both files' bytes.
+    // A tile needs buffers of up to about 16 times its bytes: its elements as float64, before and after, and the bytes of both files.
     let tile = (memory / threads as u64 / 16).clamp(1 << 16, 1 << 20);
     let largest = plan
         .jobs
@@ -987,7 +991,7 @@ fn work(
         })
         .max()
         .unwrap_or(0);
-    // A tile has at least one row of blocks: if these are long, there is memory for fewer workers.
+    // A tile has at least one row of blocks: where these rows are long, memory suffices for fewer workers.
     let threads = threads.min((memory / (largest * 32).max(1)).max(1) as usize);
     let target = match args.progress {
         Progress::Auto if !args.quiet && std::io::stderr().is_terminal() => ProgressDrawTarget::stderr(),
@@ -1034,9 +1038,9 @@ fn work(
     }
 }
 
-/// Writes what a result has beside its tensors.
+/// Writes the files of a result beside those of its tensors: copies, configurations and index.
 fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
-    // (What describes packed weights goes with them.)
+    // A configuration of packed weights is not copied where none of them is left.
     let has_packed = plan.left || !plan.from.split('+').any(|layout| ["awq", "gptq"].contains(&layout));
     let stays = |file: &&PathBuf| has_packed || !PACKED_CONFIGS.contains(&&file_name(file)[..]);
     for file in it.others.iter().filter(stays) {
@@ -1059,7 +1063,7 @@ fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the files that make the others a checkpoint: index, configuration and record.
+/// Writes the files that make the others a checkpoint (index and configuration), and the record; then removes the states.
 fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
     beside(it, plan, dir)?;
     let mut losses = Losses::default();
@@ -1071,7 +1075,7 @@ fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
     let record =
         json!({ "plan": plan.hash, "from": plan.from, "to": plan.to, "files": files, "losses": losses });
     publish(dir, RECORD, &serde_json::to_vec_pretty(&record).expect("a record is JSON"))?;
-    // (An error: another rank has removed it.)
+    // An error is ignored: another rank may have removed it.
     let _ = fs::remove_dir_all(dir.join(STATES));
     sync(dir)
 }
@@ -1081,14 +1085,14 @@ fn numbers(plan: &Plan) -> (usize, usize) {
     (plan.jobs.len() + plan.dropped.len(), converted)
 }
 
-/// How many tensors of each kind are not in the result.
+/// Returns how many tensors of each kind are not in the result.
 fn dropped(plan: &Plan) -> BTreeMap<&'static str, u64> {
     let mut kinds = BTreeMap::new();
     plan.dropped.values().for_each(|kind| *kinds.entry(*kind).or_default() += 1);
     kinds
 }
 
-/// The same as a line of text.
+/// Returns the counts of [`dropped`] as text, with what became of each kind.
 fn dropped_line(plan: &Plan) -> String {
     let folded = if plan.plain.is_some() { "folded in" } else { "written anew" };
     let kinds = dropped(plan).into_iter().map(|(kind, n)| match kind {
@@ -1119,11 +1123,11 @@ fn as_json(plan: &Plan, losses: &Losses, files: Vec<Value>) -> Value {
     })
 }
 
-/// The line of a dry run about a job. Of a weight with scales, before or after, the shape is that of its values; what is stored is said
-/// where it has another.
+/// Returns the row of a dry run's table for a job. For a weight that has scales, in the source or in the result, the shape is that of its
+/// values; "stored as" is filled in where the stored shape is another.
 fn planned(job: &Job, plan: &Plan, found: &Recognised) -> [String; 6] {
     let out = &job.outs[0];
-    // (A weight that stays as it is. What else is copied has no scales.)
+    // A quantised weight that stays as it is. Anything else that is copied has no scales.
     let stays = found.weights.get(&job.name).filter(|_| matches!(job.output, Output::Copy));
     let (shape, from, to) = match stays {
         Some(weight) => {
@@ -1167,7 +1171,7 @@ fn dry(plan: &Plan, found: &Recognised, args: &Convert) -> Result<()> {
     Ok(())
 }
 
-/// Prints what will be done, by all ranks.
+/// Prints a line about the whole conversion, the shares of all ranks included.
 fn headline(args: &Convert, plan: &Plan) -> Result<()> {
     if args.json || args.quiet {
         return Ok(());
@@ -1186,7 +1190,7 @@ fn headline(args: &Convert, plan: &Plan) -> Result<()> {
 
 fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result<()> {
     let quantised = plan.layout.as_ref().map(|(layout, _)| format!(" -> {}", layout.name()));
-    // (Under a factor that was made of Inf it becomes a number, and so do those that share the factor.)
+    // Under a factor that was computed from Inf, Inf becomes a number (`strange`), and so do those that share the factor.
     let has_nan = |(what, sum): (&String, &Sum)| {
         let is_strange = sum.loss.nan > 0 || sum.loss.inf > 0 || sum.loss.strange > 0;
         quantised.as_ref().is_some_and(|end| what.ends_with(end)) && is_strange
@@ -1205,7 +1209,7 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
         return Ok(());
     }
     let titles = ["dtype", "tensors", "in", "out", "max abs", "max rel", "saturated", "NaN", "Inf"];
-    // (Where there are none at all, these have no column, for a terminal of 80.)
+    // The columns NaN and Inf are empty, and take no width, if there are none at all: the table then fits a terminal of 80 columns.
     let [nan, inf] = [losses.all().nan, losses.all().inf];
     let if_any = |all: u64, n: u64| if all == 0 { String::new() } else { number(n) };
     let mut rows = vec![titles.map(str::to_owned)];
@@ -1236,7 +1240,7 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
     Ok(())
 }
 
-/// Fails, with exit code 1, if more was lost than the options allow. The result is kept.
+/// Fails, with exit code 1, if more was lost than the options allow. The result stays.
 fn limits(args: &Convert, losses: &Losses) -> Result<()> {
     type Of = fn(&Worst) -> f64;
     let all = losses.all();
