@@ -74,7 +74,7 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// [`Target::group`].
+    /// Returns [`Target::group`] of an output that is quantised.
     pub(crate) fn group(&self) -> Option<usize> {
         if let Self::Quantise(target) = self { target.group } else { None }
     }
@@ -85,20 +85,20 @@ impl Output {
 pub(crate) struct Target {
     pub(crate) layout: Layout,
     pub(crate) format: Arc<Format>,
-    /// The matrix is transposed first, for gpt-oss.
+    /// Whether the matrix is transposed first, as for gpt-oss.
     pub(crate) transposed: bool,
-    /// If there is a scale or factor of the whole tensor: the number of the group of tensors that share a largest magnitude.
+    /// For a scale or factor of the whole tensor: the number of the group of tensors that share a largest magnitude.
     pub(crate) group: Option<usize>,
-    /// The scale is that of the whole tensor.
+    /// Whether the only scale is that of the whole tensor.
     pub(crate) of_tensor: bool,
-    /// There is a factor of the tensor beside the scales of blocks.
+    /// Whether the tensor has a factor beside the scales of its blocks.
     pub(crate) global: bool,
-    /// The source has the same codes and scales, in another order and under other names: they are copied.
+    /// Whether codes and scales are copied: the source has the same, in another order and under other names.
     pub(crate) relabel: bool,
 }
 
 impl Target {
-    /// Whether a weight has the same codes and scales already, in another order.
+    /// Whether a weight already has the codes and scales of this target, in another order.
     fn is_relabelled(&self, weight: &Weight) -> bool {
         let (to, from) = (&self.format, &weight.format);
         let same_blocks = if self.of_tensor {
@@ -107,7 +107,7 @@ impl Target {
                 Layout::Fp8Tensor | Layout::Int8Tensor | Layout::ModeloptFp8 | Layout::ComfyFp8
             )
         } else {
-            // (The rows of tiles are those in which scales are stored. Each of them has scales of its own.)
+            // With swizzled scales, `block_rows` are the rows of a tile of the stored scales: each row still has scales of its own.
             let of_rows = |format: &Format| {
                 format.block_rows == 1 || format.scaling.layout == ScaleLayout::Swizzle32x4x4
             };
@@ -132,7 +132,7 @@ pub(crate) struct Out {
     pub(crate) shape: Shape,
     /// The contents, if the plan knows them.
     pub(crate) bytes: Option<Box<[u8]>>,
-    /// The offset of its bytes in the file, set when all tensors of that are known.
+    /// The offset of its bytes in the file, set once all tensors of the file are known.
     pub(crate) offset: u64,
 }
 
@@ -153,17 +153,17 @@ pub(crate) struct Job {
     pub(crate) name: Name,
     pub(crate) input: Input,
     pub(crate) output: Output,
-    /// The tensors that are written: codes or values, scales, factor; then those whose contents are known.
+    /// The tensors that are written: codes or values, scales, factor; then those whose contents the plan knows.
     pub(crate) outs: Box<[Out]>,
 }
 
 impl Job {
-    /// The dtype or the layout of the source, as the report calls it.
+    /// Returns the dtype or layout of the source, as the report calls it.
     pub(crate) fn from(&self) -> String {
         self.input.label()
     }
 
-    /// The same of the result.
+    /// Returns the dtype or layout of the result, as the report calls it.
     pub(crate) fn to(&self) -> String {
         match &self.output {
             Output::Quantise(target) => target.layout.name().to_owned(),
@@ -177,7 +177,7 @@ impl Job {
 pub(crate) struct OutShard {
     pub(crate) name: String,
     pub(crate) jobs: Vec<usize>,
-    /// Taken out when the file is begun, as it is long if there are many tensors.
+    /// Taken out when the file is begun, because with many tensors it is long.
     pub(crate) header: Mutex<Vec<u8>>,
     pub(crate) header_sha256: String,
     pub(crate) bytes: u64,
@@ -196,20 +196,20 @@ pub(crate) struct Plan {
     pub(crate) dropped: BTreeMap<Name, &'static str>,
     pub(crate) kept: BTreeMap<Name, &'static str>,
     pub(crate) copied: usize,
-    /// Floats among them that --copy names.
+    /// The floats among the copied tensors that --copy names.
     pub(crate) copied_floats: BTreeSet<Name>,
     /// The layout of the result, if it is quantised.
     pub(crate) layout: Option<(Layout, Arc<Format>)>,
-    /// The dtypes of the scales of its weights.
+    /// The dtypes of the scales of its quantised weights.
     pub(crate) scales: BTreeSet<Dtype>,
-    /// Some of its weights are quantised anew.
+    /// Whether some of its weights are quantised by this conversion.
     pub(crate) anew: bool,
     pub(crate) plain: Option<DType>,
-    /// What floats become that are not quantised, where others are.
+    /// The dtype of floats that are not quantised where others are (`--high`). None: each keeps its own.
     pub(crate) high: Option<DType>,
     pub(crate) hash: String,
     pub(crate) warnings: Vec<String>,
-    /// Some weights stay quantised as they were.
+    /// Whether some weights stay quantised as they are.
     pub(crate) left: bool,
 }
 
@@ -235,7 +235,7 @@ impl Choice {
         Ok(Self { keep, only, copy: globs(&args.copy)?, drop: globs(&args.drop)? })
     }
 
-    /// The patterns of `--only` that fit a name.
+    /// Returns the patterns of `--only` that fit a name.
     fn named<'a>(&self, patterns: &'a [String], name: &str) -> Vec<&'a str> {
         self.only.matches(name).into_iter().map(|i| &patterns[i][..]).collect()
     }
@@ -248,7 +248,7 @@ impl Choice {
     }
 }
 
-/// The patterns that fit no tensor, with their options.
+/// Returns the patterns that fit no tensor, with their options.
 fn idle_patterns<'a>(
     it: &Checkpoint,
     found: &Recognised,
@@ -273,7 +273,7 @@ fn idle_patterns<'a>(
     Ok(idle)
 }
 
-/// The dtype that `--to` names, if it is no layout.
+/// Returns the dtype that `--to` names, if it does not name a layout.
 fn plain_dtype(args: &Convert, layout: Option<Layout>) -> Result<Option<DType>> {
     if layout.is_some() {
         return Ok(None);
@@ -292,7 +292,7 @@ fn plain_dtype(args: &Convert, layout: Option<Layout>) -> Result<Option<DType>> 
     Ok(Some(dtype))
 }
 
-/// The dtype of floats that are not quantised, unless `--high` is `same`.
+/// Returns the dtype of floats that are not quantised. None for `--high same`.
 fn high_dtype(args: &Convert) -> Result<Option<DType>> {
     let high = match &args.high[..] {
         "same" => None,
@@ -304,7 +304,7 @@ fn high_dtype(args: &Convert) -> Result<Option<DType>> {
     Ok(high)
 }
 
-/// The dtype that most floats of the source have.
+/// The dtype of most floats of the source, by their bytes; narrow floats do not count.
 fn model_dtype(it: &Checkpoint) -> Dtype {
     let mut bytes: BTreeMap<Dtype, u64> = BTreeMap::new();
     for tensor in it.tensors.values().filter(|t| dtypes::is_float(t.dtype) && !dtypes::is_narrow(t.dtype)) {
@@ -347,7 +347,7 @@ const fn rule(rule: Rule) -> ScaleRule {
     }
 }
 
-/// The name of a layout in the markers of comfy-kitchen.
+/// Returns the name of a layout in the markers of comfy-kitchen.
 const fn comfy_format(layout: Layout) -> Option<&'static str> {
     match layout {
         Layout::ComfyFp8 => Some("float8_e4m3fn"),
@@ -357,7 +357,7 @@ const fn comfy_format(layout: Layout) -> Option<&'static str> {
     }
 }
 
-/// A name that is the same for tensors which engines fuse, so that they need one factor.
+/// Returns a name that is common to tensors that engines fuse, and that therefore need one factor.
 fn fused(name: &str) -> String {
     for (parts, whole) in [
         (&["q_proj", "k_proj", "v_proj"][..], "qkv_proj"),
@@ -373,10 +373,10 @@ fn fused(name: &str) -> String {
     name.to_owned()
 }
 
-/// The columns of a group of int4-group and int8-group: those that the option names, or that most weights of the source have, or 128. 0: whole
-/// rows.
+/// Returns the columns of a group of int4-group and int8-group: those of `--group-size`, those that most weights of the source have, or
+/// 128. 0 stands for whole rows.
 fn group_size(args: &Convert, found: &Recognised, layout: Option<Layout>) -> Result<usize> {
-    // (A row that is one group says nothing of those of longer rows.)
+    // Weights whose groups are whole rows (0) count only if there are no others: they say nothing of the groups of longer rows.
     let of_source = || {
         let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
         for weight in found.weights.values().filter(|weight| weight.layout.is_packed()) {
@@ -397,7 +397,7 @@ fn group_size(args: &Convert, found: &Recognised, layout: Option<Layout>) -> Res
     }
 }
 
-/// The rows and columns of a block of fp8-block: those that all weights of the source have, or 128 x 128.
+/// Returns the rows and columns of a block of fp8-block: those that all weights of the source have, or 128 x 128.
 fn block_size(found: &Recognised) -> [usize; 2] {
     let weights = found.weights.values().filter(|weight| weight.layout == Layout::Fp8Block);
     let blocks: BTreeSet<_> =
@@ -417,20 +417,20 @@ struct Planner<'a> {
     choice: Choice,
     /// The dtype of floats that are not quantised.
     high: Option<DType>,
-    /// The dtype that most floats of the source have.
+    /// The dtype of most floats of the source, by their bytes; narrow floats do not count.
     model: Dtype,
     groups: BTreeMap<String, usize>,
-    /// Of tensors that engines fuse, the name of one, and the factors, as bits, of those that keep theirs. None: the one that is found for
-    /// the others.
+    /// For tensors that engines fuse, by their common name: the name of one, and the bits of their factors. None is the one factor that is
+    /// found for those that keep none of their own.
     factors: BTreeMap<String, (Name, BTreeSet<Option<u32>>)>,
     shapes: Shapes,
     /// The format of the layout, shared by all targets.
     format: Option<Arc<Format>>,
-    /// The dtypes of elements that were quantised to it on trial.
+    /// The dtypes from which quantising to the format was tried.
     tried: Vec<DType>,
 }
 
-/// Whether a layout has scales for groups along rows.
+/// Whether a layout has scales of groups along rows.
 const fn has_groups(layout: Layout) -> bool {
     use Layout::*;
     matches!(
@@ -439,8 +439,8 @@ const fn has_groups(layout: Layout) -> bool {
     )
 }
 
-/// The dtype of a layout's codes, its scaling, and the rows and columns of its blocks. `group` and `block`: those of packed integers and of
-/// fp8-block.
+/// Returns the dtype of a layout's codes, its scaling, and the rows and columns of its blocks. `group` is the group size of packed
+/// integers, `block` that of fp8-block.
 fn form(layout: Layout, scale: DType, group: usize, block: [usize; 2]) -> (DType, Scaling, [usize; 2]) {
     use Layout::*;
     let per_row = Scaling::blocks(&[1, 0], scale);
@@ -453,7 +453,7 @@ fn form(layout: Layout, scale: DType, group: usize, block: [usize; 2]) -> (DType
         Mxfp8 => (DType::F8E4M3FN, Scaling::mx(), [1, 32]),
         Mxfp4 | GptOss => (DType::F4E2M1, Scaling::mx(), [1, 32]),
         Nvfp4 | ModeloptNvfp4 => (DType::F4E2M1, Scaling::nvfp4(), [1, 16]),
-        // (AWQ and GPTQ are read alone.)
+        // AWQ and GPTQ are only read, never written.
         Int8Group if group == 0 => (DType::I8, per_row, [1, 0]),
         Int8Group => (DType::I8, Scaling::blocks(&[group], scale), [1, group]),
         Int4Group | Awq | Gptq if group == 0 => (DType::I4, per_row, [1, 0]),
@@ -463,7 +463,7 @@ fn form(layout: Layout, scale: DType, group: usize, block: [usize; 2]) -> (DType
     }
 }
 
-/// A pattern of the tensors that are called so in every layer: what is wrong with one is so with all.
+/// Returns a pattern that fits the tensors of this name in every layer: what is wrong with one is wrong with all.
 fn in_every_layer(name: &str) -> String {
     let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     match name.split('.').rev().take_while(|part| !is_number(part)).collect::<Vec<_>>() {
@@ -474,7 +474,7 @@ fn in_every_layer(name: &str) -> String {
     }
 }
 
-/// Checks that rows and columns are whole groups, if the layout requires it.
+/// Checks that rows and columns divide into whole groups, if the layout requires it.
 fn check_groups(
     layout: Layout,
     name: &str,
@@ -483,7 +483,7 @@ fn check_groups(
 ) -> Result<()> {
     let columns = *shape.last().unwrap_or(&1);
     let rows = shape.iter().rev().nth(1).copied().unwrap_or(1);
-    // (Whole rows of packed integers are eight codes to a number, or four.)
+    // Where a group is a whole row of packed integers, its columns must fill int32 numbers of eight codes, or four.
     let groups = has_groups(layout).then_some(if block_cols == 0 { 8 } else { block_cols });
     if let Some(group) = groups.filter(|&group| !columns.is_multiple_of(group)) {
         let what = format!(
@@ -504,14 +504,14 @@ fn check_groups(
     Ok(())
 }
 
-/// The shape that the scales of a matrix have in the file.
+/// Returns the shape that the scales of a matrix have in the file.
 fn scale_shape(layout: Layout, scaling: &Scaling, name: &str, shape: &[usize]) -> Result<Vec<usize>> {
     use Layout::*;
     let misfit = |error: lanecast::scaled::Error| Failure::refused(error.to_string()).tensor(name);
     Ok(match layout {
         Fp8Tensor | Int8Tensor => vec![1],
         ModeloptFp8 | ComfyFp8 => Vec::new(),
-        // (Padded to whole tiles.)
+        // Padded to whole tiles.
         ComfyNvfp4 | ComfyMxfp8 => {
             let rows = shape.iter().rev().nth(1).copied().unwrap_or(1).next_multiple_of(128);
             vec![rows, scaling.scale_bytes(shape).map_err(misfit)? / rows]
@@ -521,7 +521,8 @@ fn scale_shape(layout: Layout, scaling: &Scaling, name: &str, shape: &[usize]) -
 }
 
 impl Planner<'_> {
-    /// Whether the blocks of a weight are none of the result's: one configuration describes all, and what is written has no zero points.
+    /// Whether a weight has other blocks than the result, or zero points: one configuration describes all weights, and none is written with
+    /// zero points.
     fn has_other_groups(&self, weight: &Weight) -> bool {
         let block = [weight.format.block_rows, weight.format.block_cols];
         if weight.layout == Layout::Fp8Block {
@@ -534,7 +535,7 @@ impl Planner<'_> {
         weight.layout.is_packed() && (columns != self.group_size || weight.zero_points.is_some())
     }
 
-    /// The format of a weight that stays in the result, as the configuration describes all of them.
+    /// Returns the format of a weight that stays in the result, with the group size that the configuration states for all.
     fn format_of(&self, weight: &Weight) -> Arc<Format> {
         let mut format = weight.format.clone();
         if weight.layout.is_packed() {
@@ -543,8 +544,8 @@ impl Planner<'_> {
         format.into()
     }
 
-    /// The name that the configuration of the result lets loaders look for, of the scales of a weight that stays. (The source may have another
-    /// configuration.)
+    /// Returns the name under which the configuration of the result lets loaders look for the scales of a weight that stays. The source may
+    /// have another configuration.
     fn scale_name(&self, weight: &Weight) -> Option<Name> {
         use Layout::*;
         let layout = self.layout.filter(|&layout| layout == weight.layout)?;
@@ -558,7 +559,7 @@ impl Planner<'_> {
         Some(format!("{}{last}", codes.strip_suffix("weight")?).into())
     }
 
-    /// The dtype of scales: that of `--scale-dtype`, or the one that loaders of the layout expect.
+    /// Returns the dtype of scales: that of `--scale-dtype`, or the one that loaders of the layout expect.
     fn scale_dtype(&self, layout: Layout) -> Result<DType> {
         use Layout::*;
         Ok(match (&self.args.scale_dtype, layout) {
@@ -573,7 +574,7 @@ impl Planner<'_> {
                 let fits = match scale {
                     DType::F32 | DType::BF16 => true,
                     DType::F16 => layout != Fp8Block,
-                    // (Of other layouts, no configuration says that scales are powers of two.)
+                    // For other layouts, no configuration says that scales are powers of two.
                     DType::F8E8M0 => layout == Fp8Block,
                     _ => false,
                 };
@@ -592,7 +593,7 @@ impl Planner<'_> {
             {
                 DType::BF16
             }
-            // (Its kernels take scales of the model's dtype.)
+            // Kernels for these layouts take scales of the model's dtype.
             (None, Int4Group | Int8Group) if self.model == Dtype::F16 => DType::F16,
             (None, Mxfp4 | Mxfp8 | GptOss | ComfyMxfp8) => DType::F8E8M0,
             (None, Nvfp4 | ModeloptNvfp4 | ComfyNvfp4) => DType::F8E4M3FN,
@@ -600,19 +601,19 @@ impl Planner<'_> {
         })
     }
 
-    /// The number of the group of a tensor.
+    /// Returns the number of a tensor's group, which tensors that engines fuse share.
     fn group(&mut self, layout: Layout, name: &Name, global: bool) -> usize {
         let next = self.groups.len();
         let key = if global && self.fuses(layout) { fused(name) } else { name.to_string() };
         *self.groups.entry(key).or_insert(next)
     }
 
-    /// Whether tensors that engines fuse get one factor.
+    /// Whether tensors that engines fuse get one factor in a layout.
     fn fuses(&self, layout: Layout) -> bool {
         matches!(layout, Layout::Nvfp4 | Layout::ModeloptNvfp4) && self.args.fuse == Switch::On
     }
 
-    /// Notes which factor a weight of the result has: that of a weight of the source, or one that is found.
+    /// Notes which factor a weight of the result has: its own, if it keeps that of the source (`own`), or one that is found.
     fn note_factor(&mut self, layout: Layout, name: &Name, own: Option<&Weight>) {
         let key = fused(name);
         if !self.fuses(layout) || key == **name {
@@ -635,14 +636,14 @@ impl Planner<'_> {
         tile::try_out(target, from).map_err(|failure| self.of_options(target.layout.name(), failure))
     }
 
-    /// The error of a rule or profile that does not do what is asked for.
+    /// Returns the error of a rule or profile that cannot do what is asked for.
     fn of_options(&self, what: &str, failure: Failure) -> Failure {
         let option = if self.args.scale_rule.is_some() { "--scale-rule" } else { "--profile" };
         let message = failure.message.replace("Amax", "amax"); // As the option has it.
         Failure::usage(format!("{what}: {message}")).help(format!("another {option}, or none"))
     }
 
-    /// How a matrix is quantised to a layout, and the tensors that it becomes.
+    /// Returns how a matrix is quantised to a layout, and the tensors that it becomes.
     fn target(&mut self, layout: Layout, name: &Name, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
         use Layout::*;
         let scale = self.scale_dtype(layout)?;
@@ -652,7 +653,7 @@ impl Planner<'_> {
         if let Some(chosen) = self.args.scale_rule {
             scaling = scaling.rule(rule(chosen));
         }
-        // (The shape of the matrix that is quantised.)
+        // The shape of the matrix that is quantised, after a transposition.
         let mut shape = shape.to_vec();
         if layout == GptOss {
             let n = shape.len();
@@ -676,7 +677,7 @@ impl Planner<'_> {
             _ => dtypes::in_file(scale)
                 .ok_or_else(|| Failure::usage(format!("--scale-dtype {scale}: no file has it")))?,
         };
-        // (Floats of 4 bits are two in a byte, packed integers eight or four in one of 32 bits.)
+        // Two floats of 4 bits are stored in a byte, and eight or four packed integers in an int32.
         let (codes, each) = match elem {
             DType::F4E2M1 => (Dtype::U8, 2),
             DType::I4 => (Dtype::I32, 8),
@@ -762,7 +763,7 @@ impl Plan {
         };
         let mut plan = Self {
             from: found.label.clone(),
-            // (By one name, whatever it was called: a run goes on under another.)
+            // The canonical name, so that a run can be resumed under another name of the same layout or dtype.
             to: layout.map(Layout::name).or(plain.map(dtypes::short)).unwrap_or(&args.to).to_owned(),
             jobs: Vec::with_capacity(it.tensors.len()),
             shards: Vec::new(),
@@ -782,7 +783,7 @@ impl Plan {
         };
         let idle = idle_patterns(it, found, args)?;
         for tensor in it.tensors.values() {
-            // (A pattern that fits nothing may be why the tensor is not left out.)
+            // A pattern that fits no tensor may be why this one was not left out: the help names such patterns.
             plan.tensor(&mut planner, found, tensor).map_err(|error| {
                 let idle =
                     idle.iter().map(|(option, pattern)| format!("{option} '{pattern}' fits no tensor"));
@@ -829,8 +830,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Gives scales of fp8-block that are stored as uint8 the dtype that they mean, where others are floats: loaders then convert values, and
-    /// would take the exponents for values.
+    /// Gives scales of fp8-block that are stored as uint8 the dtype that they mean, float8_e8m0, where other scales are floats: loaders
+    /// then convert values, and would take the exponents for values.
     fn name_exponents(&mut self, found: &Recognised) {
         let is_block = self.layout.as_ref().is_some_and(|(layout, _)| *layout == Layout::Fp8Block);
         if !is_block || self.scales.len() == 1 || !self.scales.remove(&Dtype::U8) {
@@ -844,7 +845,7 @@ impl Plan {
         }
     }
 
-    /// Refuses patterns that part a weight from its scales: codes without them, and scales without codes, are nothing that is read.
+    /// Refuses patterns that separate a weight from its scales: nothing reads codes without scales, or scales without codes.
     fn check_parts(&self, args: &Convert, found: &Recognised) -> Result<()> {
         if args.copy.is_empty() && args.drop.is_empty() {
             return Ok(());
@@ -868,8 +869,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Refuses codes without a scale beside weights that have scales: readers take them for codes whose scale is lost, this program, too. What
-    /// --copy names is taken as it is.
+    /// Refuses codes without a scale beside weights that have scales: readers, this program among them, would take the scale for lost.
+    /// Tensors that --copy names are taken as they are.
     fn check_lone_codes(&self, planner: &Planner<'_>, found: &Recognised) -> Result<()> {
         if self.layout.is_none() && !self.left {
             return Ok(());
@@ -904,12 +905,12 @@ impl Plan {
         Err(Failure::usage(what).tensor(&lone.name).help(help))
     }
 
-    /// The error that no tensor becomes what is asked for: with the patterns that fit none, or the reasons of the first tensors.
+    /// Returns the error that no tensor becomes what is asked for, with the patterns that fit no tensor, or why the first ones stay.
     fn none_becomes(&self, to: &str, which: &str) -> Failure {
         const MOST: usize = 3;
         let mut reasons = self.warnings.clone();
         if reasons.is_empty() {
-            // (That a bias is no matrix explains little, and what was not chosen nothing.)
+            // The reasons that explain least come last: that a bias is no matrix and, after these, that a tensor is not chosen.
             let mut kept: Vec<_> = self.kept.iter().collect();
             kept.sort_by_key(|(_, why)| (why.starts_with("not in "), why.starts_with("no ")));
             reasons.extend(kept.iter().take(MOST).map(|(name, why)| format!("{name}: {why}")));
@@ -923,7 +924,7 @@ impl Plan {
             .help(format!("without --only it is {which}; `lanecast inspect` lists all tensors"))
     }
 
-    /// Adds a job that copies a tensor, or casts it.
+    /// Adds a job that casts a tensor to a dtype, or copies it.
     fn push_plain(&mut self, tensor: &Arc<Tensor>, to: Option<DType>) {
         let dtype = to.map_or(tensor.dtype, |to| dtypes::in_file(to).expect("checked"));
         self.jobs.push(Job {
@@ -937,7 +938,7 @@ impl Plan {
     /// Decides what becomes of a tensor.
     fn tensor(&mut self, planner: &mut Planner<'_>, found: &Recognised, tensor: &Arc<Tensor>) -> Result<()> {
         let (role, of) = &found.roles[&tensor.name];
-        // (Scales and other companions are chosen by the name of their weight.)
+        // Scales and other companions are chosen by the name of their weight.
         let lead = of.as_ref().unwrap_or(&tensor.name);
         let logical = found.weights.get(lead).map_or(&lead[..], |weight| &weight.name);
         let Choice { keep, only, copy, drop } = &planner.choice;
@@ -978,7 +979,7 @@ impl Plan {
         self.float(planner, tensor, left)
     }
 
-    /// Decides what becomes of a tensor of a quantised weight. `left`: the reason why it stays as it is.
+    /// Decides what becomes of a tensor of a quantised weight. `left` is the reason why it stays as it is, if it does.
     fn quantised(
         &mut self,
         planner: &mut Planner<'_>,
@@ -990,9 +991,9 @@ impl Plan {
         let anew =
             args.scale_rule.is_some() || args.scale_dtype.is_some() || planner.profile != Profile::Lanecast;
         let is_there = planner.layout == Some(weight.layout) && !anew && !planner.has_other_groups(weight);
-        // (Scales of activations that several weights share are stored with the first.)
+        // Scales of activations that several weights share belong to the first of them.
         if left.is_some() || is_there {
-            // (Whoever keeps it by name gets the same.)
+            // A weight that has the layout already is reported as such, even if an option names it: the result is the same.
             let other = left.filter(|_| planner.layout != Some(weight.layout));
             self.kept.insert(tensor.name.clone(), other.unwrap_or("it has that layout"));
             self.leave(planner, weight)?;
@@ -1015,7 +1016,7 @@ impl Plan {
         self.weight(planner, weight, tensor)
     }
 
-    /// Decides what becomes of a tensor of floats. `left`: the reason why it is not quantised.
+    /// Decides what becomes of a tensor of floats. `left` is the reason why it is not quantised, if it is not.
     fn float(
         &mut self,
         planner: &mut Planner<'_>,
@@ -1053,7 +1054,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Lets a weight stay quantised as it is. An error if the result gets another layout, as a configuration describes only one.
+    /// Lets a weight stay quantised as it is. Fails if the result has another layout, because a configuration describes only one.
     fn leave(&mut self, planner: &Planner<'_>, weight: &Weight) -> Result<()> {
         self.left = true;
         self.scales.insert(planner.it.tensors[&weight.scales].dtype);
@@ -1094,7 +1095,7 @@ impl Plan {
             (None, Some(layout)) if !shape.contains(&0) => {
                 return self.quantise(planner, layout, input, &name, &shape);
             }
-            // (No elements have no scale: they become floats, as those of a source that is not quantised stay.)
+            // A weight without elements has no scales: it becomes a float, as an empty one of an unquantised source stays one.
             (None, _) => {
                 self.kept.insert(name.clone(), "empty");
                 self.high.or(dtypes::of(planner.model)).unwrap_or(DType::F32)
@@ -1111,7 +1112,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Says what loaders do not take, or take in another way.
+    /// Adds warnings about what loaders refuse, or read in another way.
     fn warn_of_loaders(&mut self, planner: &Planner<'_>) {
         let it = planner.it;
         if let Some(plain) = self.plain.filter(|dtype| dtype.bits() <= 8 && it.config.is_some()) {
@@ -1157,7 +1158,7 @@ impl Plan {
                 );
             }
         }
-        // (docs/convert/serving.md. `experts` in tests/packages.py loads them, and fails where that changes.)
+        // See docs/convert/serving.md. `experts` in tests/packages.py loads such results, and fails where that changes.
         let experts = match layout {
             Layout::Nvfp4 => "takes for other numbers, without a word,",
             Layout::Mxfp8 | Layout::Int8Channel => "does not load",
@@ -1180,7 +1181,7 @@ impl Plan {
                 label(planner.model)
             ));
         }
-        // (Most of a model may be in tensors that are no matrices, whose size then hardly changes.)
+        // Most of a model may be in tensors that are not matrices: its size then hardly changes.
         let kept = self.jobs.iter().map(|job| job.input.main()).filter(|tensor| {
             defaults::is_fused_experts(tensor)
                 && self
@@ -1221,7 +1222,7 @@ impl Plan {
                 .tensor(name)
                 .help("convert it to bf16, and that to gpt-oss"));
         }
-        // (What is quantised already cannot be kept beside another layout.)
+        // A weight that is quantised already cannot be kept beside another layout: it must become a float first.
         let by_way_of_floats = |mut failure: Failure| {
             if matches!(input, Input::Scaled(..)) && failure.kind == Kind::Refused {
                 failure.help = failure.help.map(|help| format!("convert it to bf16, and that with {help}"));
@@ -1255,8 +1256,8 @@ impl Plan {
         Ok(())
     }
 
-    /// The files of the result, as those of the source, or of a certain size: their names, the first file of the source that each is
-    /// made from, and their jobs.
+    /// Divides the jobs into the files of the source, or into files of about `size` bytes. Returns their names, the first source file that
+    /// each is made from, and their jobs.
     fn division(&self, it: &Checkpoint, size: Option<u64>) -> Vec<(String, usize, Vec<usize>)> {
         let mut by_source: Vec<Vec<usize>> = vec![Vec::new(); it.shards.len()];
         for (index, job) in self.jobs.iter().enumerate() {
@@ -1293,7 +1294,7 @@ impl Plan {
         all.map(|(i, jobs)| (name(i), self.jobs[jobs[0]].input.main().shard, jobs)).collect()
     }
 
-    /// What ComfyUI reads in the header of a file of these jobs: the layers that are quantised, and those that stay so.
+    /// Returns what ComfyUI reads in the header of a file of these jobs: the layers that are quantised, and those that stay so.
     fn comfy_layers(&self, it: &Checkpoint, jobs: &[usize]) -> BTreeMap<String, serde_json::Value> {
         let mut layers = BTreeMap::new();
         let comfy = self.layout.as_ref().and_then(|(layout, _)| comfy_format(*layout));
@@ -1325,7 +1326,7 @@ impl Plan {
             }
         }
         drop(taken);
-        // Pairs of a group and a file in which its largest magnitude is found.
+        // Pairs of a group and a source file with tensors from which its largest magnitude is found.
         let mut groups: Vec<(usize, usize)> = Vec::new();
         for job in &self.jobs {
             if let Some(group) = job.output.group() {
@@ -1385,7 +1386,7 @@ impl Plan {
                 out.offset = bytes;
                 bytes += header::byte_len(out.dtype, &out.shape);
             }
-            // (In the order of the file, so that it can be hashed while it grows.)
+            // In the order of the file, so that it can be hashed while it grows.
             jobs.sort_by_key(|&job| self.jobs[job].outs[0].offset);
             let header_sha256 = hex(&Sha256::digest(&header));
             self.shards.push(OutShard { name, jobs, header: header.into(), header_sha256, bytes, sources });
@@ -1393,8 +1394,8 @@ impl Plan {
         Ok(())
     }
 
-    /// The hash of everything that determines the bytes of the result. (It is computed without a copy, which would take more memory than
-    /// the plan if there are many tensors.)
+    /// Returns the hash of everything that determines the bytes of the result. It is computed without a copy of the plan, which would take
+    /// more memory than the plan if there are many tensors.
     fn digest(&self, it: &Checkpoint, args: &Convert) -> String {
         let sources = || it.shards.iter().map(|s| json!([s.name, s.sha256, s.stamp.len]));
         let source = |job: &Job| match &job.input {
