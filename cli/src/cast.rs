@@ -1,4 +1,4 @@
-//! `lanecast cast`: a .npy file, or raw numbers.
+//! `lanecast cast`: casts a .npy file, or raw numbers.
 
 use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
@@ -23,14 +23,14 @@ use crate::out::{self, bytes, count};
 use crate::source::{self, Source, file_name};
 use crate::system;
 
-/// How many bytes are read at a time.
+/// How many bytes are read or written at a time, on the side whose elements are wider.
 const CHUNK: u64 = 4 << 20;
 /// The size of the largest header of a .npy file that is read.
 const MOST: u64 = 1 << 20;
 
-/// The numbers that are cast.
+/// The source: the numbers that are cast.
 struct Numbers {
-    /// None: standard input, whose length nobody knows. The shape is empty then.
+    /// None for standard input, whose length is not known; the shape is empty then.
     source: Option<Box<dyn Source>>,
     dtype: DType,
     order: ByteOrder,
@@ -41,12 +41,12 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Whether elements lie in another order than C's.
+    /// Whether elements lie in an order other than C's.
     fn is_turned(&self) -> bool {
         self.fortran && self.shape.iter().filter(|&&length| length > 1).count() > 1
     }
 
-    /// What the number of an element counts, where that is not C's order.
+    /// Returns a note on what element numbers count, where that is not C's order.
     fn counted(&self) -> &'static str {
         if self.is_turned() { " in the order of the file, Fortran's" } else { "" }
     }
@@ -59,7 +59,7 @@ fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy"))
 }
 
-/// The end of the name of a file of arrays that is neither .npy nor raw numbers, and what to do with such files.
+/// Returns the extension of a file of arrays that is neither .npy nor raw numbers, and what to do with such files.
 fn of_others(path: &Path) -> Option<(String, &'static str)> {
     let end = path.extension()?.to_string_lossy().to_lowercase();
     let help = match &end[..] {
@@ -92,7 +92,7 @@ fn open(args: &Cast) -> Result<Numbers> {
     })?;
     let mut magic = vec![0; source.len().min(MAGIC.len() as u64) as usize];
     source.read_at(&mut magic, 0).map_err(on(&args.src))?;
-    // (By its name, so that one that is damaged is not taken for raw numbers.)
+    // The name counts, too, so that a damaged .npy file is not taken for raw numbers.
     if is_npy(&args.src) || magic == MAGIC {
         npy(&args.src, source, from)
     } else {
@@ -148,12 +148,12 @@ fn npy(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numb
     Ok(Numbers { source, dtype, order, packing, shape, fortran, offset })
 }
 
-/// The header of a .npy file, and where its data begins.
+/// Reads the header of a .npy file. Also returns the offset of the data.
 fn read_npy_header(path: &Path, source: &dyn Source) -> Result<(NpyHeader, u64)> {
     let bad = |what: String| Failure::refused(format!("{}: {what}", path.display()));
     let mut head = vec![0; source.len().min(MOST + 12) as usize];
     source.read_at(&mut head, 0).map_err(on(path))?;
-    // (The length is checked before so much is allocated.)
+    // The length is checked before that much is allocated.
     let length = match head[..] {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => 10 + u64::from(u16::from_le_bytes([a, b])),
         [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
@@ -164,9 +164,9 @@ fn read_npy_header(path: &Path, source: &dyn Source) -> Result<(NpyHeader, u64)>
     if length > head.len() as u64 {
         return Err(bad(format!("a header of {length} bytes in a file of {}", source.len())));
     }
-    // (`f1` is float8_e5m2 in files of ml_dtypes, whose other dtypes are bytes. The library that parses headers does not know it.)
+    // ml_dtypes writes float8_e5m2 as `f1` (and its other dtypes as bytes), which the library that parses headers does not know.
     let head = float8_as_bytes(&head[..length as usize]);
-    // (The library that parses headers does not check whether products overflow.)
+    // That library does not check whether the product of the lengths overflows, either.
     if !lengths_fit(&head) {
         return Err(bad("a shape that cannot be".to_owned()));
     }
@@ -175,7 +175,7 @@ fn read_npy_header(path: &Path, source: &dyn Source) -> Result<(NpyHeader, u64)>
     Ok((header, cursor.position()))
 }
 
-/// A header in which the dtype `f1` is `V1`.
+/// Returns the header with the dtype `f1` replaced by `V1`.
 fn float8_as_bytes(head: &[u8]) -> Vec<u8> {
     let mut head = head.to_vec();
     for order in [b'<', b'>', b'|', b'='] {
@@ -189,7 +189,7 @@ fn float8_as_bytes(head: &[u8]) -> Vec<u8> {
     head
 }
 
-/// The dtype of an array: that of its header, or if it has only bytes, that of `--from`.
+/// Returns the dtype of an array: that of its header or, where that has only bytes, that of `--from`.
 fn npy_dtype(path: &Path, text: &npyz::TypeStr, from: Option<DType>) -> Result<DType> {
     let (name, size) = (path.display(), text.size_field());
     let own = match (text.type_char(), size) {
@@ -240,7 +240,7 @@ fn lengths_fit(head: &[u8]) -> bool {
     })
 }
 
-/// The header of a .npy file.
+/// Returns the header of a .npy file.
 fn npy_header(dtype: DType, shape: &[u64], fortran: bool) -> Vec<u8> {
     let size = dtype.itemsize();
     let descr = match dtype {
@@ -295,13 +295,13 @@ fn options(args: &Cast, from: &Numbers, packing: Packing) -> CastOptions {
     }
 }
 
-/// `emb8.npy` -> `emb8.scale.npy`
+/// Returns the path of the file of scales: `emb8.npy` -> `emb8.scale.npy`.
 fn scale_path(dst: &Path) -> PathBuf {
     let end = dst.extension().map_or("npy".to_owned(), |end| end.to_string_lossy().into_owned());
     dst.with_extension(format!("scale.{end}"))
 }
 
-/// The bits of the magnitude of a float64. They compare as magnitudes do, and NaN is the largest.
+/// Returns the bits of the magnitude of a float64, which compare as magnitudes do, with NaN as the largest.
 fn magnitude(x: &[u8; 8]) -> u64 {
     f64::from_le_bytes(*x).abs().to_bits()
 }
@@ -310,8 +310,8 @@ fn check_interrupted() -> Result<()> {
     if is_interrupted() { Err(Failure::new(Kind::Interrupted, "interrupted")) } else { Ok(()) }
 }
 
-/// Reads standard input, so many bytes at a time, and calls `with` with them. A thread reads, because a read may take forever and
-/// Ctrl-C does not end it.
+/// Calls `with` for every `size` bytes of standard input. Another thread reads, because a read may block forever and Ctrl-C does not end
+/// it.
 fn piped(size: usize, mut with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let (send, receive) = mpsc::sync_channel(1);
     thread::spawn(move || {
@@ -337,7 +337,7 @@ fn piped(size: usize, mut with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     }
 }
 
-/// Reads `each` elements at a time and calls `with` with them and the number of the first. Pieces are whole lines, or parts of one line.
+/// Calls `with` for up to `each` elements at a time and the number of the first. Pieces are whole lines, or parts of one line.
 fn pieces(
     from: &Numbers,
     path: &Path,
@@ -381,7 +381,7 @@ fn pieces(
     Ok(())
 }
 
-/// Checks that DST may be written, and the file of scales, if there is one.
+/// Checks that DST, and the file of scales if there is one, may be written.
 fn check_targets(args: &Cast, from: &Numbers, scale_to: &Path) -> Result<()> {
     if from.is_turned() && !is_npy(&args.dst) {
         return Err(Failure::refused(format!(
@@ -418,7 +418,7 @@ fn check_targets(args: &Cast, from: &Numbers, scale_to: &Path) -> Result<()> {
     check_parent(&args.dst)
 }
 
-/// Checks that a file may be written, or replaced by `force`: it is no source, no link, ..
+/// Checks that a file may be written, or replaced if `force`: it is none of the sources, no directory, no link and no device.
 pub(crate) fn check_file(path: &Path, sources: &[&Path], force: bool, instead: &str) -> Result<()> {
     if sources.iter().any(|source| source::resolved(path) == source::resolved(source)) {
         return Err(Failure::refused(format!("{} is the source", path.display()))
@@ -431,19 +431,19 @@ pub(crate) fn check_file(path: &Path, sources: &[&Path], force: bool, instead: &
     Ok(())
 }
 
-/// An error of the library about a scaling (for `map_err`).
+/// Converts an error of the library about a scaling.
 fn wrong(error: lanecast::scaled::Error) -> Failure {
     Failure::usage(error.to_string())
 }
 
 /// Where a result goes.
 enum Target {
-    /// To a file, which gets its name when it is whole.
+    /// A file, which gets its name when it is complete.
     File(NamedTempFile),
     Stdout,
 }
 
-/// What to say of lost elements, if there are any.
+/// Returns what to say of lost elements, if there are any.
 fn losses(found: &CastReport, from: &Numbers, to: DType) -> Option<String> {
     let first = found.first?;
     let classes = [
@@ -469,7 +469,7 @@ fn losses_json(found: &CastReport) -> serde_json::Value {
     json!({ "above": above, "below": below, "nan": nan, "inf": inf, "imaginary": imaginary, "first": first })
 }
 
-/// The error of a cast of a piece, whose first element has this index.
+/// Returns the error of a cast of a piece. `first` is the index of the piece's first element.
 fn refused_at(error: lanecast::Error, first: u64, from: &Numbers) -> Failure {
     match error {
         lanecast::Error::Lossy(mut lossy) => {
@@ -482,12 +482,12 @@ fn refused_at(error: lanecast::Error, first: u64, from: &Numbers) -> Failure {
     }
 }
 
-/// Whether a scale was made of NaN or Inf.
+/// Whether a scale was found for NaN or Inf.
 fn is_of_none(scale: f32) -> bool {
     !scale.is_finite() || scale == f32::MAX
 }
 
-/// How many scales were made of NaN or Inf.
+/// Returns how many scales were found for NaN or Inf.
 fn scales_of_none(scales: &[u8]) -> u64 {
     scales.as_chunks().0.iter().filter(|scale| is_of_none(f32::from_le_bytes(**scale))).count() as u64
 }
@@ -497,7 +497,7 @@ struct Made {
     scales: Option<Vec<u8>>,
     /// In words, if anything was lost.
     lost: Option<String>,
-    /// What `--strict` says of it.
+    /// The error, if `--strict` refuses that.
     refused: Option<Failure>,
     json: serde_json::Value,
 }
@@ -509,18 +509,18 @@ struct Writing<'a> {
     to: DType,
     packing: Packing,
     options: CastOptions,
-    /// How many elements are read at a time: a multiple of 8, so that packed ones begin with a byte.
+    /// How many elements are read at a time: a multiple of 8, so that packed ones begin at a byte.
     each: u64,
     target: Target,
     elements: u64,
     read: u64,
     written: u64,
     report: CastReport,
-    /// What counts the negative elements of a dtype without a sign, under scales.
+    /// Counts negative elements if scales are found for a dtype without a sign.
     negatives: Option<Negatives>,
 }
 
-/// Counts the elements that are below a dtype without a sign: found scales are positive.
+/// Counts the elements that are below the range of a dtype without a sign: found scales are positive, so negative elements stay negative.
 struct Negatives {
     wide: Caster,
     narrow: Caster,
@@ -529,9 +529,9 @@ struct Negatives {
 }
 
 impl Negatives {
-    /// None if the target has a sign.
+    /// Returns None if the target has a sign.
     fn new(from: &Numbers, to: DType, options: &CastOptions) -> Result<Option<Self>> {
-        // (Of floats without a sign there are no scaled ones.)
+        // Floats without a sign are no targets of scaled casts.
         if !matches!(to, DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32) {
             return Ok(None);
         }
@@ -547,7 +547,7 @@ impl Negatives {
         }))
     }
 
-    /// Looks at `n` elements, of which each has a scale.
+    /// Counts what `n` elements lose. `scale` returns the scale of an element.
     fn count(&mut self, src: &[u8], n: usize, scale: impl Fn(usize) -> [u8; 4]) -> Result<CastReport> {
         let wrong = |error: lanecast::Error| Failure::refused(error.to_string());
         self.values.resize(n * 8, 0);
@@ -576,7 +576,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Writes everything.
+    /// Writes the result, except for the file of scales.
     fn run(&mut self) -> Result<Made> {
         if self.args.scale == ScaleOf::None {
             let refused = self.plain()?;
@@ -595,7 +595,8 @@ impl Writing<'_> {
         Ok(Made { scales: Some(scales), lost, refused, json })
     }
 
-    /// Casts elements without scales. What `--strict` refuses ends it, or with `--json` the writing: all that is lost is counted.
+    /// Casts elements without scales. What `--strict` refuses ends the cast or, with `--json`, only the writing: all lost elements are
+    /// counted.
     fn plain(&mut self) -> Result<Option<Failure>> {
         let (from, to, packing) = (self.from, self.to, self.packing);
         let caster =
@@ -623,11 +624,11 @@ impl Writing<'_> {
         Ok(refused)
     }
 
-    /// Writes codes, and returns their scales.
+    /// Quantises to codes, which are written, and returns their scales.
     fn scaled(&mut self) -> Result<Vec<u8>> {
         let from = self.from;
         let of_rows = self.args.scale == ScaleOf::Row;
-        // (The error of a dtype that takes no scales names that of the source.)
+        // Made for its error alone, which names the dtype of the source if that takes no scales.
         Quantizer::new(from.dtype, self.to, &Scaling::per_tensor(DType::F32), &self.options)
             .map_err(wrong)?;
         let Some((&last, outer)) = from.shape.split_last().or((!of_rows).then_some((&1, &[][..]))) else {
@@ -673,7 +674,8 @@ impl Writing<'_> {
         Ok(found)
     }
 
-    /// The largest magnitudes, as bits of float64: of each row of a file in Fortran order (`count` rows), or of all elements (1).
+    /// Returns the largest magnitudes, as bits of float64: those of `count` rows of a file in Fortran order, or that of all elements
+    /// (`count` 1).
     fn largest(&self, line: u64, count: usize) -> Result<Vec<u64>> {
         let from = self.from;
         let mut largest = vec![0u64; count];
@@ -701,7 +703,7 @@ impl Writing<'_> {
         Ok(largest)
     }
 
-    /// The scales for such largest magnitudes.
+    /// Returns the scales for largest magnitudes.
     fn scales_of(&self, largest: &[u64]) -> Result<Vec<u8>> {
         let little = self.options.src_order(ByteOrder::Little);
         let scaling = Scaling::blocks(&[1, 0], DType::F32);
@@ -714,7 +716,7 @@ impl Writing<'_> {
         Ok(scales)
     }
 
-    /// Writes codes under known scales: one for each element of a line, or one for all.
+    /// Writes codes under known scales: one scale for each element of a line, or one for all.
     fn by_scales(&mut self, line: u64, scales: &[u8]) -> Result<()> {
         let of_rows = self.args.scale == ScaleOf::Row;
         let of_column = Scaling::blocks(&[0, 1], DType::F32);
@@ -737,7 +739,7 @@ impl Writing<'_> {
         })
     }
 
-    /// Gives the files their names, when both are written. That of scales is last, whose error says that the codes are there.
+    /// Gives both files their names once both are written. The file of scales is last: its error says that the codes are there.
     fn publish(self, scales: Option<&[u8]>, scale_to: &Path) -> Result<()> {
         let mut scale_file = None;
         if let Some(scales) = scales {
@@ -768,7 +770,7 @@ impl Writing<'_> {
     }
 }
 
-/// The directory that a file lies in.
+/// Returns the directory that a file lies in.
 pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -797,7 +799,7 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
             true => Target::Stdout,
             false => Target::File(temporary(parent(&args.dst), &file_name(&args.dst))?),
         },
-        // (How much a pipe has is not known.)
+        // How much a pipe holds is not known.
         elements: if from.source.is_some() { from.shape.iter().product() } else { 0 },
         read: 0,
         written: 0,

@@ -1,4 +1,4 @@
-//! `lanecast inspect`: lists what a checkpoint has.
+//! `lanecast inspect`: lists the tensors of a checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ pub(crate) struct Stats {
     nan: u64,
     inf: u64,
     zero: u64,
-    /// How many values have each exponent.
+    /// How many values, other than 0, have each exponent.
     exponents: BTreeMap<i32, u64>,
 }
 
@@ -69,7 +69,7 @@ impl Stats {
         })
     }
 
-    /// A bar for each of the 16 largest exponents, the largest last.
+    /// Returns a bar for each of the 16 largest exponents, the largest last.
     fn sparkline(&self) -> String {
         const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         let Some((&last, _)) = self.exponents.last_key_value() else { return String::new() };
@@ -80,7 +80,7 @@ impl Stats {
     }
 }
 
-/// Reads the values of a weight, or of a plain tensor of floats.
+/// Returns statistics of the values of a weight, or of an unquantised tensor of floats. None for other tensors.
 pub(crate) fn measure(it: &Checkpoint, found: &Recognised, tensor: &Arc<Tensor>) -> Result<Option<Stats>> {
     let input = match found.weights.get(&tensor.name) {
         Some(weight) => Input::Scaled(weight.clone(), tensor.clone(), it.tensors[&weight.scales].clone()),
@@ -124,12 +124,12 @@ pub(crate) fn measure(it: &Checkpoint, found: &Recognised, tensor: &Arc<Tensor>)
     Ok(Some(stats))
 }
 
-/// The name that a tensor has without quantisation.
+/// Returns the name that a tensor has without quantisation.
 fn logical<'a>(found: &'a Recognised, tensor: &'a Tensor) -> &'a str {
     found.weights.get(&tensor.name).map_or(&tensor.name, |weight| &weight.name)
 }
 
-/// Draws the exponents of one tensor, here and in another checkpoint if one is given.
+/// Draws the exponents of one tensor, and those in another checkpoint if one is given.
 fn draw(
     args: &Inspect,
     (path, picture): (&Path, Picture),
@@ -149,7 +149,7 @@ fn draw(
                 None => error.help("`lanecast inspect` lists them"),
             });
         };
-        // (Codes whose scales are not known are not drawn.)
+        // Codes whose scales are not known are not drawn.
         if let Some(problem) = found.problems.iter().find(|p| p.tensor.as_deref() == Some(&*tensor.name)) {
             return Err(problem.clone().of_side(from));
         }
@@ -219,7 +219,7 @@ pub(crate) fn as_json(
     json!({ "layout": found.label, "because": found.because, "tensors": tensors, "problems": problems })
 }
 
-/// The name of another tensor as it is called beside this one, if it is of the same module.
+/// Returns the name of another tensor without the module, if that is the module of this one.
 fn within<'a>(name: &str, other: &'a str) -> &'a str {
     let module = name.rsplit_once('.').map_or("", |(module, _)| module);
     other.strip_prefix(module).and_then(|rest| rest.strip_prefix('.')).unwrap_or(other)
@@ -235,7 +235,7 @@ fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all
         found.because
     ))?;
     let mut rows = vec![["tensor", "dtype", "shape", "role", "of", "file"].map(str::to_owned)];
-    // (Files of one name and many numbers by their numbers: with the whole name a terminal is too narrow.)
+    // Files that differ in their number alone are shown by that: with whole names, the table is too wide for a terminal.
     let stems: BTreeSet<_> =
         it.shards.iter().map(|shard| numbered(&shard.name).map(|[stem, ..]| stem)).collect();
     let file = |name: &str| match numbered(name) {
@@ -259,7 +259,7 @@ fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all
     }
     out::table(rows)?;
     if all {
-        // (Of no numbers there is no smallest.)
+        // Without finite values, there is no minimum or maximum.
         let number = |x: f64| if x.is_finite() { format!("{x:.3e}") } else { "-".to_owned() };
         let mut rows = vec![["tensor", "min", "max", "zero", "NaN", "Inf", "exponents"].map(str::to_owned)];
         for (name, stats) in stats {

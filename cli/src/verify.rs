@@ -23,7 +23,7 @@ use crate::tile::{self, Matrices, Scratch, Tile};
 /// How many elements are compared at a time.
 const SOME: u64 = 1 << 18;
 
-/// One side.
+/// One of the two checkpoints.
 struct Side {
     it: Checkpoint,
     tensors: BTreeMap<Name, (Input, Vec<usize>)>,
@@ -49,7 +49,7 @@ impl Side {
             problem.message = format!("{}: {}", path.display(), problem.message);
             return Err(problem.of_side(option));
         }
-        // (A conversion leaves them out, too, and says so. They may have been what a user wants to compare.)
+        // A conversion leaves these files out, too, with a warning. A user may have meant to compare them.
         for name in &it.skipped {
             let why = match name {
                 name if is_called_otherwise(name) => "its name does not end in .safetensors",
@@ -81,7 +81,7 @@ impl Side {
         Ok(Self { it, tensors, activations })
     }
 
-    /// Compares scales of activations, too, that both sides have.
+    /// Moves the scales of activations that both sides have to the tensors that are compared.
     fn join_activations(&mut self, other: &mut Self) {
         let (ours, theirs) = (std::mem::take(&mut self.activations), std::mem::take(&mut other.activations));
         for (name, theirs) in theirs {
@@ -97,7 +97,7 @@ impl Side {
     }
 }
 
-/// Sums of squares, of the elements that are finite on both sides.
+/// Sums of squares over the elements that are finite on both sides.
 #[derive(Clone, Copy, Default)]
 struct Squares {
     of_errors: f64,
@@ -115,8 +115,8 @@ impl Squares {
         }
     }
 
-    /// The root of one sum over the other: how far the elements are off as a whole. Infinite, and so beyond every limit, if there are
-    /// errors and all values are 0, or if both sums are beyond float64.
+    /// Returns the root mean square of the errors relative to that of the values. Infinite, and so beyond every limit, if there are errors
+    /// and all values are 0, or if both sums are beyond float64.
     fn rms(&self) -> f64 {
         match (self.of_errors / self.of_values).sqrt() {
             _ if self.of_errors == 0.0 => 0.0,
@@ -136,7 +136,7 @@ struct Differs {
 }
 
 impl Differs {
-    /// In what is no error.
+    /// Returns a difference without an error in numbers.
     fn new(name: &str, index: Vec<u64>, note: Option<String>) -> Self {
         Self { name: name.to_owned(), loss: Loss::default(), rms: 0.0, index, note }
     }
@@ -153,7 +153,7 @@ impl Differs {
     }
 }
 
-/// The values of a part, converted to `dtype`, and from there to float32 or float64, in which they are exact.
+/// Returns the values of a part, rounded to `dtype`, as float32 or float64, in which they are exact.
 fn common(side: &Side, input: &Input, part: &Tile, dtype: DType, scratch: &mut Scratch) -> Result<Vec<u8>> {
     let values = tile::values(&side.it, input, part, dtype, scratch)?;
     if matches!(dtype, DType::F32 | DType::F64) {
@@ -167,14 +167,14 @@ fn common(side: &Side, input: &Input, part: &Tile, dtype: DType, scratch: &mut S
     Ok(wide)
 }
 
-/// Which elements differ, whatever the largest errors are.
+/// Which elements count as different, whatever the largest errors are.
 #[derive(Clone, Copy)]
 enum Unlike {
-    /// Those of other bits. (NaNs are equal.)
+    /// Elements whose bits differ; all NaNs are equal.
     Bits,
-    /// Those of which one is NaN or Inf and the other is not, or is Inf of the other sign.
+    /// Elements of which only one is NaN, only one is infinite, or both are infinite with different signs.
     Strange,
-    /// These, and what was 0 and is not, which is off by more than any number of times its value.
+    /// Those of `Strange`, and elements that are 0 on the first side alone: their relative error is infinite.
     Relative,
 }
 
@@ -189,14 +189,14 @@ impl Unlike {
         }
     }
 
-    /// The first index at which values differ, and both values.
+    /// Returns the first index at which values differ, and both values.
     fn first<T: Real>(self, from: &[u8], to: &[u8]) -> Option<(usize, f64, f64)> {
         let pairs = T::read(from).zip(T::read(to)).map(|(x, y)| (x.into(), y.into()));
         pairs.enumerate().map(|(i, (x, y))| (i, x, y)).find(|&(_, x, y)| self.differ(x, y))
     }
 }
 
-/// Compares a tensor, and adds to sums of its own. None if it is the same, or within the limits.
+/// Compares a tensor, and adds its squares to `squares`. Returns None if it is equal, or within the limits.
 fn compare(
     args: &Verify,
     dtype: DType,
@@ -233,7 +233,7 @@ fn compare(
     let each = (SOME / whole.columns.max(1)).max(1).next_multiple_of(blocks);
     let mut loss = Loss::default();
     let (mut different, mut strange) = (None, None);
-    // (NaN, Inf and zeros that are none any more have no part in the largest errors, and are named where there are any.)
+    // NaN, Inf and zeros that became numbers are not among the largest errors: a difference in them is named in their place.
     let (unlike, odd) = match (args.has_limits(), args.limits.max_rel_error) {
         (_, Some(_)) => (Unlike::Relative, Unlike::Relative),
         (true, None) => (Unlike::Strange, Unlike::Strange),
@@ -271,7 +271,7 @@ fn compare(
     if different.is_none() && !beyond {
         return Ok(None);
     }
-    // (The largest error, if there is one: there is none between zeros of different signs.)
+    // The index is that of the largest error, if there is one: zeros of different signs have none.
     let (at, note) = match strange.or(different.filter(|_| loss.max_abs == 0.0)) {
         Some((at, x, y)) => (at, Some(format!("{} and {}", short(x), short(y)))),
         None => (loss.at, None),
@@ -279,7 +279,7 @@ fn compare(
     Ok(Some(Differs { loss, rms: squares.rms(), ..Differs::new(name, place(at, shape), note) }))
 }
 
-/// A number as text: that of a float32 if it is one, and without the digits of 1e30.
+/// Formats a number: as a float32 if it is one, and in scientific notation if it is very large or small.
 fn short(x: f64) -> String {
     let is_plain = x == 0.0 || !x.is_finite() || (1e-4..1e7).contains(&x.abs());
     let narrow = x as f32;
@@ -291,7 +291,7 @@ fn short(x: f64) -> String {
     }
 }
 
-/// A little-endian integer as text.
+/// Formats a little-endian integer.
 fn integer(dtype: Dtype, bytes: &[u8]) -> String {
     let is_signed = matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64);
     let filler = if is_signed && bytes[bytes.len() - 1] >= 0x80 { 0xFF } else { 0 };
@@ -321,8 +321,8 @@ fn bytes(a: &Side, b: &Side, name: &str, x: &Input, y: &Input, shape: &[usize]) 
     Ok(None)
 }
 
-/// Compares the tensors that both sides have, on several threads. Returns those that differ, sorted by name, and how
-/// many have errors, and how far these are off together.
+/// Compares the tensors that both sides have, on several threads. Returns those that differ, sorted by name, how many tensors have errors,
+/// and the RMS error of these together.
 fn compare_all(
     args: &Verify,
     dtype: DType,
