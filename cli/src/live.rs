@@ -19,10 +19,10 @@ use crate::loss::Loss;
 use crate::source::file_name;
 use crate::system;
 
-/// How many bytes are read back at a time, and how many such buffers there are for the thread that hashes.
+/// How many bytes are read back at a time, and how many buffers of this size go to the thread that hashes.
 const SOME: usize = 1 << 18;
 const AHEAD: usize = 4;
-/// How many bytes of a file are synchronised with the disk and read back together. In a file system in memory, as many as a cache holds.
+/// How many bytes of a file are synchronised with the disk and read back together; in a file system in memory, as many as a cache holds.
 const WINDOW: u64 = 16 << 20;
 const WINDOW_IN_MEMORY: u64 = 1 << 20;
 /// How many tiles may wait to be hashed before workers wait.
@@ -32,7 +32,7 @@ const WAITING: usize = 4;
 pub(crate) struct Live {
     pub(crate) shard: usize,
     temp: Mutex<Option<NamedTempFile>>,
-    /// Locked for writing: the system lets one thread write at a time, and the others would spin.
+    /// Locked to write: the system lets one thread write to a file at a time, and others would spin.
     file: Mutex<File>,
     reader: File,
     pub(crate) path: PathBuf,
@@ -59,7 +59,7 @@ struct Hashed {
     sha: Sha256,
     until: u64,
     next: usize,
-    /// Tiles that are to be hashed, by their numbers; and whether a worker is hashing now.
+    /// The tiles that wait to be hashed, by their numbers; and whether a worker is hashing now.
     waiting: BTreeMap<usize, Waiting>,
     is_busy: bool,
     /// How many workers wait for `waiting` to become shorter.
@@ -76,7 +76,7 @@ struct Waiting {
 }
 
 impl Live {
-    /// Creates a temporary file, and allocates its bytes on the disk.
+    /// Creates a temporary file of `bytes` bytes, and allocates them on the disk.
     pub(crate) fn new(shard: usize, path: PathBuf, dir: &Path, bytes: u64) -> Result<Self> {
         let temp = temporary(dir, &file_name(&path))?;
         let file = temp.as_file().try_clone().map_err(on(&path))?;
@@ -105,7 +105,7 @@ impl Live {
         self.tiles.store(tiles, Ordering::SeqCst);
     }
 
-    /// The hash of the file, after all of its `bytes` were written and hashed. Synchronises the file with the disk.
+    /// Returns the hash of the file once all of its `bytes` are written and hashed. Synchronises the file with the disk.
     pub(crate) fn sha256(&self, bytes: u64) -> Result<String> {
         let Hashed { sha, until, .. } = std::mem::take(&mut *lock(&self.hashed));
         if until != bytes {
@@ -134,9 +134,9 @@ impl Live {
         Ok(())
     }
 
-    /// Hashes tiles in the order of their numbers, as long as each continues the bytes that were hashed. Others are hashed when they are
-    /// read back: scales lie before their weights in the file, and are complete after them. While one worker hashes, the others leave
-    /// it their buffers and get other ones in exchange. True if this call has done the last tile of the file.
+    /// Hashes tiles in the order of their numbers, as far as each continues the bytes that were hashed. The others are hashed when they are
+    /// read back: scales lie before their weights in the file, but are complete only after them. While one worker hashes, the others hand
+    /// it their buffers and get spare ones in exchange. Returns true if this call has done the last tile of the file.
     pub(crate) fn hash(
         &self,
         number: usize,
@@ -172,7 +172,7 @@ impl Live {
                 hashed.until += n as u64;
             }
             hashed.next += 1;
-            // (Not that of the header, which may be long.)
+            // The buffer of the header is not kept, as it may be long.
             if next > 0 {
                 hashed.spare.push(bytes);
             }
@@ -187,7 +187,7 @@ impl Live {
         hashed.next > self.tiles.load(Ordering::SeqCst)
     }
 
-    /// Reads back the pieces that were hashed, if they are enough together.
+    /// Reads back the pieces that were hashed, if together they are at least a window.
     pub(crate) fn read_back(&self, buffer: &mut Vec<u8>) -> Result<()> {
         let until = lock(&self.hashed).until;
         let some = {
@@ -211,7 +211,7 @@ impl Live {
         })
     }
 
-    /// Reads back the rest of the pieces, after all were written. Meanwhile another thread hashes those that were not hashed yet.
+    /// Reads back the rest of the pieces after all were written. Another thread hashes those that were not hashed yet.
     pub(crate) fn read_back_all(&self, verify: bool) -> Result<()> {
         let until = lock(&self.hashed).until;
         let mut pieces = std::mem::take(&mut *lock(&self.pieces));
@@ -233,7 +233,7 @@ impl Live {
                     let _ = hashed.send(some);
                 }
             });
-            // (Moved, to be dropped at the end of this closure: the other thread ends then.)
+            // Moved in, so that it is dropped at the end of this closure, which ends the other thread.
             let to_hash = to_hash;
             pieces.into_iter().try_for_each(|(offset, piece)| {
                 self.check(offset, piece, |at, n, hash| {
@@ -250,7 +250,7 @@ impl Live {
         })
     }
 
-    /// Checks that a piece, read some bytes at a time, has the hash of what was written.
+    /// Checks that a piece, which `read` reads some bytes at a time, has the hash of what was written.
     fn check(
         &self,
         offset: u64,
@@ -271,7 +271,7 @@ impl Live {
         Err(Failure::system(what).help("the disk or the memory is bad"))
     }
 
-    /// Makes the system drop these pieces from its cache, if it can, so that they are read from the disk.
+    /// Makes the system drop these pieces from its cache where it can, so that they are read from the disk.
     fn drop_cached(&self, pieces: &BTreeMap<u64, Piece>) -> Result<()> {
         if let (Some((&first, _)), Some((&last, piece))) = (pieces.first_key_value(), pieces.last_key_value())
         {
@@ -282,18 +282,19 @@ impl Live {
     }
 }
 
-/// Letters and digits by which the names of temporary files differ.
+/// How many letters and digits tell the names of temporary files apart.
 const RANDOM: usize = 6;
 
-/// A file that is removed unless it gets its name. On Unix it is locked, so that others see that somebody writes it.
+/// Creates a file that is removed unless it gets its name. On Unix it is locked, so that other runs see that it is being written.
 pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
     let (prefix, mut builder) = (format!(".{name}."), Builder::new());
     system::shared(builder.prefix(&prefix).rand_bytes(RANDOM).suffix(".tmp"));
     loop {
         let temp = builder.tempfile_in(dir).map_err(on(dir))?;
-        // (Not every file system has locks: `remove_abandoned` leaves what it cannot lock. Windows keeps others from reading what is locked.)
+        // Not every file system has locks: `remove_abandoned` leaves files that it cannot lock. Windows would keep others from reading a
+        // locked file.
         let is_locked = if cfg!(unix) { temp.as_file().try_lock() } else { Ok(()) };
-        // Before it was locked, it may have been taken for abandoned, and another is made.
+        // Before it was locked, another run may have taken it for abandoned: then another file is made.
         let is_taken = matches!(is_locked, Err(TryLockError::WouldBlock)) || !temp.path().exists();
         if !is_taken {
             return Ok(temp);
@@ -301,25 +302,25 @@ pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
     }
 }
 
-/// Gives a temporary file its name. Unless it replaces what is called so, a file that has appeared there meanwhile is an error.
+/// Gives a temporary file its name. Unless it `replaces` a file of that name, one that has appeared there meanwhile is an error.
 pub(crate) fn named(mut temp: NamedTempFile, path: &Path, replaces: bool) -> Result<()> {
     if !replaces {
         temp = match temp.persist_noclobber(path) {
             Ok(_) => return Ok(()),
             Err(_) if path.symlink_metadata().is_ok() => return Err(exists(path)),
-            // (Not every file system can.)
+            // Not every file system can rename without replacing.
             Err(error) => error.file,
         };
     }
     temp.persist(path).map(drop).map_err(|error| Failure::io(path, &error.error))
 }
 
-/// The error of a result that is there already.
+/// Returns the error of a result that exists already.
 pub(crate) fn exists(dst: &Path) -> Failure {
     Failure::refused(format!("{} exists", dst.display())).help("--force replaces it")
 }
 
-/// Whether nobody writes a temporary file any more: who does has locked it. Where there are no locks, `without_locks` is the answer.
+/// Whether nobody writes a temporary file any more: its writer has it locked. Where there are no locks, the answer is `without_locks`.
 pub(crate) fn is_abandoned(path: &Path, without_locks: bool) -> bool {
     let file = if cfg!(unix) { File::options().write(true).open(path).ok() } else { None };
     match file.map(|file| file.try_lock()) {
@@ -329,8 +330,8 @@ pub(crate) fn is_abandoned(path: &Path, without_locks: bool) -> bool {
     }
 }
 
-/// Removes the temporary files of this name that runs have left that were killed, where they are locked by those who write them. The source is none
-/// of them, whatever its name.
+/// Removes the temporary files for this name that killed runs left behind, if their writers would have them locked. The source is never
+/// removed, whatever its name.
 pub(crate) fn remove_abandoned(dir: &Path, name: &str, src: &Path) {
     let (prefix, src) = (format!(".{name}."), fs::canonicalize(src).ok());
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -342,7 +343,7 @@ pub(crate) fn remove_abandoned(dir: &Path, name: &str, src: &Path) {
         let is_src = || src.is_some() && fs::canonicalize(entry.path()).ok() == src;
         if entry.file_name().to_str().is_some_and(is_ours) && !is_src() && is_abandoned(&entry.path(), false)
         {
-            // (What cannot be removed does no harm.)
+            // A file that cannot be removed does no harm.
             _ = fs::remove_file(entry.path());
         }
     }

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Loss {
     pub(crate) max_abs: f64,
     pub(crate) max_rel: f64,
-    /// The index of the element with the largest relative error; if all of these are 0, with the largest error.
+    /// The index of the element with the largest relative error or, if there is none above 0, with the largest absolute error.
     pub(crate) at: u64,
     pub(crate) saturated: u64,
     pub(crate) nan: u64,
     pub(crate) inf: u64,
-    /// Elements that became NaN or Inf, or a number of these: no limit allows for that error.
+    /// Elements that became NaN or Inf, or were that and became a number: no limit allows for that error.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) strange: u64,
 }
@@ -42,15 +42,15 @@ pub(crate) trait Real:
     const INFINITY: Self;
     /// The smallest normal number.
     const NORMAL: Self;
-    /// The nearest number.
+    /// Returns the nearest number.
     fn rounded(x: f64) -> Self;
-    /// A number, or a little less, such that a rounded product with that is at most the exact product with the number.
+    /// Returns this number or a little less, such that a rounded product with it is at most the exact product with this number.
     fn no_more(self) -> Self;
     fn magnitude(self) -> Self;
-    /// The number whose little-endian bytes are in memory.
+    /// Returns the number whose little-endian bytes are in memory.
     fn native(self) -> Self;
 
-    /// Numbers from little-endian bytes.
+    /// Reads numbers from little-endian bytes.
     fn read(bytes: &[u8]) -> impl Iterator<Item = Self> {
         bytes.chunks_exact(size_of::<Self>()).map(|x| bytemuck::pod_read_unaligned::<Self>(x).native())
     }
@@ -66,7 +66,7 @@ impl Real for f32 {
     }
 
     fn no_more(self) -> Self {
-        // By a power of two nothing is rounded.
+        // A product with a power of two is not rounded.
         let is_power = self.to_bits() << 9 == 0;
         if is_power { self } else { self * (1.0 - 1.0 / 65536.0) }
     }
@@ -91,7 +91,7 @@ impl Real for f64 {
     }
 
     fn no_more(self) -> Self {
-        // By a power of two nothing is rounded.
+        // A product with a power of two is not rounded.
         let is_power = self.to_bits() << 12 == 0;
         if is_power { self } else { self * (1.0 - 1.0 / 65536.0) }
     }
@@ -108,7 +108,7 @@ impl Real for f64 {
 
 /// How many elements are compared at a time.
 const SOME: usize = 1 << 10;
-/// Of so many elements, errors are divided by all or by none; and all or none are checked for having been clamped.
+/// How many elements are taken together: either all of them or none are divided, and are checked for having been clamped.
 const LANES: usize = 64;
 
 /// The largest errors of some elements.
@@ -116,13 +116,13 @@ struct Errors<T> {
     abs: T,
     /// The largest relative error; 0 if it is no larger than `least`.
     rel: T,
-    /// Some element is NaN or Inf. Then the other fields are meaningless.
+    /// Whether some element is NaN or Inf, in which case the other fields are meaningless.
     is_strange: bool,
 }
 
-/// Finds the largest errors of `ys` beside `xs`. Relative errors only matter if they are larger than `least`.
+/// Finds the largest errors of `ys` against `xs`. Relative errors only matter if they are larger than `least`.
 ///
-/// Divisions are slower than everything else here, so elements are only divided if a product, with a margin for its rounding, says that
+/// Divisions are slower than everything else here, so elements are only divided if a product, with a margin for its rounding, shows that
 /// the quotient may be larger.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 fn errors<T: Real>(xs: &[T; SOME], ys: &[T; SOME], least: T) -> Errors<T> {
@@ -133,10 +133,10 @@ fn errors<T: Real>(xs: &[T; SOME], ys: &[T; SOME], least: T) -> Errors<T> {
         for i in 0..LANES {
             let error = (xs[i] - ys[i]).magnitude();
             abs[i] = larger(abs[i], error);
-            // (Stays 0, unless one of them is Inf or NaN.)
+            // Stays 0 unless one of them is Inf or NaN.
             strange[i] = strange[i] + error * T::ZERO;
             let bound = xs[i].magnitude() * factor;
-            // (A subnormal product may have any relative error.)
+            // A subnormal product may have any relative error.
             let bound = if bound < T::NORMAL { T::ZERO } else { bound };
             above[i] = error - bound;
         }
@@ -163,7 +163,7 @@ fn larger<T: Real>(a: T, b: T) -> T {
 
 fn error<T: Real>(x: T, y: T) -> T {
     let error = (x - y).magnitude();
-    // (NaN and Inf are counted elsewhere.)
+    // NaN and Inf are counted elsewhere.
     if error < T::INFINITY { error } else { T::ZERO }
 }
 
@@ -173,11 +173,11 @@ fn relative<T: Real>(x: T, y: T) -> T {
 }
 
 impl Loss {
-    /// Compares elements from index `first` on with what they became, both as bytes of the dtype in which errors are computed.
+    /// Compares the elements from index `first` on with what they became, both as bytes of the dtype in which errors are computed.
     pub(crate) fn add<T: Real>(&mut self, mut first: u64, from: &[u8], to: &[u8]) {
         let size = SOME * size_of::<T>();
         let (mut from, mut to) = (from, to);
-        // If they are aligned and in native order, only the rest is copied.
+        // Bytes that are aligned and in native order are compared in place; only the rest is copied.
         if cfg!(target_endian = "little")
             && let (Ok(xs), Ok(ys)) = (bytemuck::try_cast_slice(from), bytemuck::try_cast_slice(to))
         {
@@ -195,7 +195,7 @@ impl Loss {
                 bytemuck::cast_slice_mut(&mut numbers[..n]).copy_from_slice(bytes);
                 numbers.iter_mut().for_each(|x| *x = x.native());
             }
-            // (Equal zeros have no error.)
+            // The padding is zeros on both sides, which have no error.
             xs[n..].fill(T::ZERO);
             ys[n..].fill(T::ZERO);
             self.some(first, &xs, &ys);
@@ -206,7 +206,7 @@ impl Loss {
     fn some<T: Real>(&mut self, first: u64, xs: &[T; SOME], ys: &[T; SOME]) {
         let Errors { mut abs, mut rel, is_strange } = errors(xs, ys, T::rounded(self.max_rel));
         let pairs = || xs.iter().zip(ys);
-        // NaN and Inf, and elements that were 0 and are not, are rare: they are counted, and are not among the largest errors.
+        // NaN, Inf and elements that were 0 and are not are rare. They are counted, and left out of the largest errors.
         if is_strange || rel == T::INFINITY {
             (abs, rel) = (T::ZERO, T::ZERO);
             for (&x, &y) in pairs() {
@@ -230,15 +230,15 @@ impl Loss {
         self.max_rel = self.max_rel.max(wide_rel);
     }
 
-    /// Counts the elements that were clamped: they have the largest code, and were larger than that by a certain factor.
+    /// Counts the elements that were clamped: those with the largest code whose value was larger than that by the factor of [`Largest`].
     pub(crate) fn clamped<T: Real>(&mut self, from: &[u8], to: &[u8], codes: &[u8], largest: &Largest) {
         let (size, bytes) = (LANES * size_of::<T>(), LANES / largest.per_byte);
         for ((from, to), codes) in from.chunks(size).zip(to.chunks(size)).zip(codes.chunks(bytes)) {
-            // (The largest codes are rare in formats of 8 bits.)
+            // The largest codes are rare in formats of 8 bits.
             if !codes.iter().fold(false, |any, &byte| any | largest.is_in(byte)) {
                 continue;
             }
-            // (Zeros are not clamped.)
+            // The padding is zeros, which do not count as clamped.
             let (mut xs, mut ys) = ([T::ZERO; LANES], [T::ZERO; LANES]);
             for (numbers, bytes) in [(&mut xs, from), (&mut ys, to)] {
                 bytemuck::cast_slice_mut(numbers)[..bytes.len()].copy_from_slice(bytes);
@@ -264,10 +264,10 @@ impl Loss {
     }
 }
 
-/// The codes of the largest magnitude of a dtype, and by which factor a value must be larger to count as clamped.
+/// The code of the largest magnitude of a dtype, and by which factor a value must be larger to count as clamped.
 pub(crate) struct Largest {
     code: u8,
-    /// The bits of a code without the sign; 0 for int8, whose magnitude is no part of its code.
+    /// The bits of a code without the sign; 0 for integers, whose codes do not hold a magnitude.
     mask: u8,
     per_byte: usize,
     /// By how many bits the first element of a byte is shifted.
@@ -276,7 +276,7 @@ pub(crate) struct Largest {
 }
 
 impl Largest {
-    /// None if conversions do not clamp to the dtype.
+    /// Returns None if conversions do not clamp to the dtype.
     pub(crate) fn of(elem: DType, packing: Packing) -> Option<Self> {
         let first = if packing == Packing::HighFirst { 4 } else { 0 };
         let (code, per_byte, factor) = match elem {
@@ -295,7 +295,7 @@ impl Largest {
     #[inline(always)]
     fn is_code(&self, code: u8) -> bool {
         if self.mask == 0 {
-            // (The code of an integer may be in the low bits of a byte. Of 4 bits, -8 is as far as 7.)
+            // The code of an integer may be in the low bits of a byte. For 4 bits, -8 counts as 7 does.
             let unused = 8 - 8 / self.per_byte as u32;
             let magnitude = ((code << unused).cast_signed() >> unused).unsigned_abs();
             magnitude == self.code || magnitude == 8 && self.code == 7
@@ -304,17 +304,17 @@ impl Largest {
         }
     }
 
-    /// Whether a byte has the largest code.
+    /// Whether a byte holds the largest code.
     fn is_in(&self, byte: u8) -> bool {
         self.is_code(byte) | ((self.per_byte == 2) & self.is_code(byte >> 4))
     }
 
-    /// How many bits an element has.
+    /// Returns how many bits an element has.
     pub(crate) fn bits(&self) -> u64 {
         8 / self.per_byte as u64
     }
 
-    /// The codes of some elements, one per byte.
+    /// Returns the codes of some elements, one per byte.
     fn each(&self, bytes: &[u8]) -> [u8; LANES] {
         let mut codes = [0; LANES];
         if self.per_byte == 1 {
@@ -328,7 +328,7 @@ impl Largest {
     }
 }
 
-/// How many elements have the largest code, and were larger than what they became by more than the factor ([`Largest`]).
+/// Returns how many elements have the largest code, and were larger than what they became by more than the factor of [`Largest`].
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 fn beyond<T: Real>(xs: &[T; LANES], ys: &[T; LANES], codes: &[u8; LANES], largest: &Largest) -> u64 {
     let mut beyond = 0;
@@ -394,7 +394,7 @@ impl Losses {
     }
 }
 
-/// The indices, in each dimension of a shape, of the element with this index.
+/// Returns the indices, in each dimension of a shape, of the element with this index.
 pub(crate) fn place(mut at: u64, shape: &[usize]) -> Vec<u64> {
     let mut place: Vec<u64> = shape
         .iter()

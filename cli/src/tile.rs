@@ -22,13 +22,13 @@ const COMPARED: usize = 1 << 14;
 /// How many bytes a tile of a tensor without scales has, so that it stays in a cache between its steps.
 const PLAIN: u64 = 1 << 18;
 
-/// By how much tiles that are transposed are larger: each of them reads some columns of all rows.
+/// By what factor tiles are larger that are transposed: each of them reads some columns of all rows.
 const TURNED: u64 = 8;
 
-/// From how many bytes on the columns that a tile has of a row are read alone. Of fewer, whole rows are read, several at once.
+/// From how many bytes on a tile's columns of a row are read on their own. Otherwise whole rows are read, several at once.
 const ALONE: u64 = 1 << 9;
 
-/// The most tiles of a tensor, so that a list of them does not take much memory.
+/// The most tiles of a tensor without scales, so that a list of them does not take much memory.
 const MOST_TILES: u64 = 1 << 16;
 
 /// The codes or values that a tile has written: the first `n` of `bytes`, at an offset of the file.
@@ -60,19 +60,19 @@ pub(crate) struct Scratch {
     values: Vec<u8>,
     from: Vec<u8>,
     to: Vec<u8>,
-    /// Rows of which some columns are taken, and the result of a transposition.
+    /// Rows from which some columns are taken, and the result of a transposition.
     rows: Vec<u8>,
     turned: Vec<u8>,
 }
 
 impl Scratch {
-    /// A buffer that may be used between tiles.
+    /// Returns a buffer that may be used between tiles.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.rows
     }
 }
 
-/// The first `n` bytes of a buffer, with arbitrary contents. It grows if it is too short.
+/// Returns the first `n` bytes of a buffer, with arbitrary contents. The buffer grows if it is too short.
 fn room(buffer: &mut Vec<u8>, n: usize) -> &mut [u8] {
     if buffer.len() < n {
         buffer.resize(n, 0);
@@ -80,8 +80,8 @@ fn room(buffer: &mut Vec<u8>, n: usize) -> &mut [u8] {
     &mut buffer[..n]
 }
 
-/// A part of a tensor: `count` rows of a matrix, from `first` on. If no scales are involved, `matrix` is 0, and elements are counted, or
-/// for a copy bytes. If the tensor is transposed, columns are counted, or those of gpt-oss in groups of 32.
+/// A part of a tensor: `count` rows of a matrix, from `first` on. Without scales, `matrix` is 0, and elements are counted, or bytes for a
+/// copy. If the tensor is transposed, columns are counted, or those of gpt-oss in groups of 32.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tile {
     pub(crate) job: usize,
@@ -90,7 +90,7 @@ pub(crate) struct Tile {
     pub(crate) count: u64,
 }
 
-/// A tensor as matrices, which are its last two dimensions.
+/// A tensor as a number of matrices, which are its last two dimensions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrices {
     pub(crate) count: u64,
@@ -107,7 +107,7 @@ impl Matrices {
     }
 }
 
-/// How many bits an element has in packed codes.
+/// Returns how many bits an element has in packed codes.
 fn bits(dtype: DType) -> u64 {
     u64::from(dtype.bits())
 }
@@ -134,7 +134,7 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
         (Input::Scaled(..), Output::Copy) => unreachable!("what is copied is taken as it lies"),
         (Input::Plain(tensor), Output::Cast(to)) => {
             let elements = tensor.shape.iter().product::<usize>() as u64;
-            // (Eight elements are whole bytes in every dtype.)
+            // Eight elements are whole bytes in every dtype.
             let bytes = most.min(PLAIN.max(tensor.len / MOST_TILES));
             let each = (bytes * 8 / file_bits(tensor).max(bits(*to))).next_multiple_of(8);
             cut(0, elements, each);
@@ -142,11 +142,11 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
         (input, output) => {
             let ((shape, from_rows), from) = match input {
                 Input::Plain(tensor) => (logical(input), file_bits(tensor)),
-                // (If it is transposed, `turned` divides its columns.)
+                // If it is transposed, `turned` divides its columns.
                 Input::Scaled(weight, ..) if matches!(output, Output::Cast(_)) => {
                     ((weight.shape.clone(), weight.format.block_rows as u64), bits(weight.format.elem))
                 }
-                // (Codes become float64 on their way to other codes.)
+                // Codes become float64 on their way to other codes.
                 Input::Scaled(weight, ..) => (logical(input), bits(weight.format.elem)),
             };
             let (rows, to) = match output {
@@ -158,7 +158,7 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
                 Output::Copy => unreachable!("above"),
             };
             let whole = Matrices::of(&shape);
-            // If the tensor is transposed, a tile has some columns of all rows: whole groups, if the source has groups of 32.
+            // If the tensor is transposed, a tile has some columns of all rows, in whole groups if the source has groups of 32.
             let turned = match (input, output) {
                 (Input::Scaled(weight, ..), Output::Cast(_)) if weight.transposed => Some(32),
                 (_, Output::Quantise(target)) if target.transposed => Some(1),
@@ -171,7 +171,7 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
                 }
                 return tiles;
             }
-            // Otherwise it has whole rows of blocks of both sides. (If the source is transposed, these are columns of all of its rows.)
+            // Otherwise a tile has whole rows of blocks of both sides, which are columns of all rows of a source that is transposed.
             let block = least_common_multiple(rows, from_rows);
             let is_turned = matches!(input, Input::Scaled(weight, ..) if weight.transposed);
             let most = if is_turned { most * TURNED } else { most };
@@ -227,8 +227,8 @@ struct Part {
     scales: Range<usize>,
 }
 
-/// Divides rows, whose scales have so many bytes, into parts whose values stay in a cache between the steps. (Zero points of a part might
-/// begin within a byte: with them there is one part.)
+/// Divides rows, whose scales have `scales` bytes, into parts whose values stay in a cache between the steps. With zero points there is one
+/// part, because those of a part might begin within a byte.
 fn parts_of(
     [rows, columns]: [usize; 2],
     format: &Format,
@@ -245,7 +245,7 @@ fn parts_of(
     let mut parts = Vec::new();
     let mut first = 0;
     while first < rows {
-        // (A part has whole rows of blocks, or some rows of one.)
+        // A part has whole rows of blocks, or some rows of one.
         let end = if some < block {
             (first + some).min((first / block + 1) * block)
         } else {
@@ -259,7 +259,7 @@ fn parts_of(
     Ok(parts)
 }
 
-/// The range of bytes of `n` elements from `first` on, which begins at a byte.
+/// Returns the range of bytes of `n` elements from `first` on, which begins at a byte.
 fn bytes(dtype: DType, first: usize, n: usize) -> Range<usize> {
     let bits = bits(dtype) as usize;
     first * bits / 8..((first + n) * bits).div_ceil(8)
@@ -280,7 +280,7 @@ fn cast<'a>(
     Ok(dst)
 }
 
-/// The same, without a copy if they have the dtype already.
+/// As [`cast`], but without a copy if the elements have the dtype already.
 fn widen<'a>(from: DType, src: &'a [u8], n: usize, to: DType, dst: &'a mut Vec<u8>) -> Result<&'a [u8]> {
     if from == to { Ok(src) } else { cast(from, Packing::LowFirst, src, n, to, dst) }
 }
@@ -300,7 +300,7 @@ fn read_rows(
     let at = codes.offset + (tile.matrix * whole.rows + tile.first) * row;
     it.shards[codes.shard].read(buffer, at)?;
     format.unbias(buffer);
-    // (The scales of these rows are contiguous, in every layout.)
+    // The scales of these rows are contiguous in every layout.
     let each = bits(format.scaling.scale_dtype) / 8;
     let bytes = |rows: u64| -> Result<u64> {
         let shape = [rows as usize, whole.columns as usize];
@@ -321,7 +321,7 @@ fn read_rows(
     Ok([tile.count as usize, whole.columns as usize])
 }
 
-/// Reads some columns of all rows of a matrix. Columns are counted in units of `size` bytes.
+/// Reads some columns of all rows of a matrix. The tile counts columns in units of `size` bytes.
 pub(crate) fn read_columns(
     it: &Checkpoint,
     tensor: &Tensor,
@@ -370,8 +370,8 @@ fn read_groups(
     Ok([rows as usize, tile.count as usize * 32])
 }
 
-/// Reads the codes of a tile, their scales, and their zero points, which are none if there is nothing in their buffer. Returns the shape of the
-/// codes. If the weight is transposed, the tile counts columns in groups of 32.
+/// Reads the codes of a tile, their scales and their zero points, whose buffer is empty if there are none. Returns the shape of the codes.
+/// If the weight is transposed, the tile counts columns in groups of 32.
 fn read_codes(
     it: &Checkpoint,
     parts: (&Weight, &Tensor, &Tensor),
@@ -395,7 +395,7 @@ fn read_codes(
     read_rows(it, parts, tile, buffer, scale_buffer)
 }
 
-/// The zero points that [`read_codes`] has read.
+/// Returns the zero points that [`read_codes`] has read, if any.
 fn some(zero_points: &[u8]) -> Option<&[u8]> {
     (!zero_points.is_empty()).then_some(zero_points)
 }
@@ -419,7 +419,7 @@ fn transpose(bytes: &[u8], [rows, columns]: [usize; 2], each: usize, out: &mut V
         .map_err(wrong_cast)
 }
 
-/// The shape that the values of a source have without quantisation, and the rows of a block in that.
+/// Returns the shape that the values of a source have without quantisation, and the rows of a block in that shape.
 pub(crate) fn logical(input: &Input) -> (Vec<usize>, u64) {
     match input {
         Input::Plain(tensor) => (tensor.shape.to_vec(), 1),
@@ -430,7 +430,7 @@ pub(crate) fn logical(input: &Input) -> (Vec<usize>, u64) {
     }
 }
 
-/// The values of a tile of the source, of a shape as [`logical`] says, as elements of a float dtype.
+/// Returns the values of a tile of the source, which counts rows of the [`logical`] shape, as elements of a float dtype.
 pub(crate) fn values(
     it: &Checkpoint,
     input: &Input,
@@ -478,8 +478,8 @@ fn read_plain(it: &Checkpoint, tensor: &Tensor, tile: &Tile, bytes: &mut Vec<u8>
     Ok((tile.count * whole.columns) as usize)
 }
 
-/// A tensor that is not quantised as one of rows of 8 elements, or of 1, by which tiles can be of any size. None if such rows would not be
-/// whole bytes.
+/// Returns an unquantised tensor as rows of 8 elements, or of 1, so that tiles can be of any size. None if such rows would not be whole
+/// bytes.
 pub(crate) fn flat(input: &Input) -> Option<Input> {
     let Input::Plain(tensor) = input else { return None };
     let n: usize = tensor.shape.iter().product();
@@ -488,8 +488,8 @@ pub(crate) fn flat(input: &Input) -> Option<Input> {
     (n.is_multiple_of(8) || tensor.dtype.bitsize() >= 8).then_some(Input::Plain(flat.into()))
 }
 
-/// The index among the values of the element that has an index among the codes: another one if one of them is the transpose of the
-/// other. (Losses have indices among the codes, so that of several that are equal the same one is reported whatever the tiles are.)
+/// Returns the index among the values of the element with an index among the codes, which differs if one side is the transpose of the
+/// other. Losses have indices among the codes: of several that are equal, the same one is then reported however the tiles are cut.
 pub(crate) fn among_values(job: &Job, at: u64) -> u64 {
     let codes = match (&job.input, &job.output) {
         (Input::Scaled(weight, ..), Output::Cast(_)) if weight.transposed => Matrices::of(&weight.shape),
@@ -504,10 +504,10 @@ pub(crate) fn among_values(job: &Job, at: u64) -> u64 {
     (matrix * codes.columns + column) * codes.rows + row
 }
 
-/// The largest magnitude of a tile, as the bits of a float64, which compare as magnitudes do. NaN is the largest.
+/// Returns the largest magnitude of a tile as the bits of a float64, which compare as magnitudes do, with NaN as the largest.
 pub(crate) fn amax(it: &Checkpoint, job: &Job, tile: &Tile, scratch: &mut Scratch) -> Result<u64> {
     if matches!(&job.input, Input::Plain(tensor) if tensor.dtype != Dtype::F64) {
-        // (They are exact as float32.)
+        // They are exact as float32.
         let values = values(it, &job.input, tile, DType::F32, scratch)?;
         return Ok(f64::from(f32::from_bits(most(&values))).to_bits());
     }
@@ -515,13 +515,13 @@ pub(crate) fn amax(it: &Checkpoint, job: &Job, tile: &Tile, scratch: &mut Scratc
     Ok(f64::read(&values).map(|x| x.abs().to_bits()).max().unwrap_or(0))
 }
 
-/// The bits of the largest magnitude of some float32.
+/// Returns the bits of the largest magnitude of some float32.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 fn most(values: &[u8]) -> u32 {
     f32::read(values).map(|x| x.abs().to_bits()).fold(0, u32::max)
 }
 
-/// The scale of a whole tensor, or its factor, by its largest magnitude: it is found by quantising a tensor of this one element.
+/// Returns the scale of a whole tensor, or its factor, for its largest magnitude: a tensor of this one element is quantised.
 pub(crate) fn of_amax(target: &Target, amax: f64) -> Result<(Vec<u8>, Option<f32>)> {
     let format = &target.format;
     let mut scales = vec![0; format.scaling.scale_bytes(&[1, 1]).map_err(wrong)?];
@@ -531,7 +531,7 @@ pub(crate) fn of_amax(target: &Target, amax: f64) -> Result<(Vec<u8>, Option<f32
     Ok((scales, found.tensor_scale))
 }
 
-/// The scaling by a factor of the tensor that is known.
+/// Returns the tensor scale with a known factor in place of one to be computed.
 fn with_factor(computed: TensorScale, factor: f32) -> TensorScale {
     match computed {
         TensorScale::ComputeMultiply => TensorScale::Multiply(factor),
@@ -539,7 +539,7 @@ fn with_factor(computed: TensorScale, factor: f32) -> TensorScale {
     }
 }
 
-/// Quantises elements of a shape to codes and scales; if a scale of the tensor is given, to that.
+/// Quantises elements of a shape to codes and scales, or by the scale of the tensor, if it is given.
 fn quantise_by(
     target: &Target,
     scaling: &Scaling,
@@ -557,7 +557,7 @@ fn quantise_by(
     }
 }
 
-/// Quantises a few elements of a dtype, so that what a rule or a profile does not do is an error before anything is written.
+/// Quantises a few elements of a dtype, so that what a rule or a profile cannot do is an error before anything is written.
 pub(crate) fn try_out(target: &Target, from: DType) -> Result<()> {
     let format = &target.format;
     let mut scaling = format.scaling;
@@ -576,19 +576,20 @@ pub(crate) fn try_out(target: &Target, from: DType) -> Result<()> {
     quantise_by(target, &scaling, given.as_deref(), (from, &src, &shape), &mut dst, &mut scales)
 }
 
-/// Checks that the profile of a weight's scaling dequantises to a dtype.
+/// Checks that the profile of a weight's scaling can dequantise to a dtype.
 pub(crate) fn try_out_dequantising(weight: &Weight, to: DType) -> Result<()> {
     let options = dtypes::options().src_packing(weight.format.packing);
     Dequantizer::new(weight.format.elem, by(to), &weight.format.scaling, &options).map(drop).map_err(wrong)
 }
 
-/// The dtype that scaled elements become first: floats of 8 bits without scales are cast from float64, in which the product of a code and its
-/// scale is exact.
+/// Returns the dtype to which scaled elements are dequantised. Floats of 8 bits without scales are then cast from float64, in which the
+/// product of a code and its scale is exact.
 fn by(to: DType) -> DType {
     if to.bits() <= 8 { DType::F64 } else { to }
 }
 
-/// The dtype in which errors are computed: float32, if one side is exact in it, and the other is rounded much less than the result is.
+/// Returns the dtype in which errors are computed: float32, if one side is exact in it and rounding the other to it is small beside the
+/// error of the result.
 fn compared_in(input: &Input, output: &Output) -> DType {
     let wide = match (input, output) {
         (Input::Plain(tensor), Output::Cast(DType::F64)) => tensor.dtype == Dtype::F64,
@@ -607,7 +608,7 @@ impl Loss {
         }
     }
 
-    /// Compares elements of whole bytes, some at a time, and if the result is codes, counts those that were clamped.
+    /// Compares elements of whole bytes, [`COMPARED`] at a time. If the result is codes, counts those that were clamped.
     fn elements(
         &mut self,
         (first, n, wide): (u64, usize, DType),
@@ -754,7 +755,7 @@ fn dequantise<'a>(
         loss.elements((first + at as u64, n, wide), (wide, x), (to, dst), clamped, [&mut *none, &mut *y])?;
     }
     if weight.transposed {
-        // The index of the loss is one in the tile; this is that among all codes.
+        // The loss has an index within the tile, which becomes that among all codes.
         let (row, column) = (loss.at / shape[1] as u64, loss.at % shape[1] as u64);
         loss.at = (tile.matrix * whole.rows + row) * whole.columns + tile.first * 32 + column;
         transpose(dst, shape, bits(to) as usize / 8, turned)?;
@@ -767,7 +768,7 @@ fn dequantise<'a>(
     }
 }
 
-/// The factor of a tensor for another layout: the nearest reciprocal, if one multiplies by it and the other divides.
+/// Returns the factor of a tensor for another layout: the nearest reciprocal, if one of the layouts multiplies by it and the other divides.
 fn other_factor(from: TensorScale, to: TensorScale) -> Result<Option<TensorScale>> {
     let reciprocal = |x: f32| {
         let help = "convert it to f32 and that to the layout: scales are found anew";
@@ -796,7 +797,7 @@ fn reorder(
     for row in 0..rows {
         for column in 0..columns {
             let at = |layout| match layout {
-                // Tiles of 128 x 4 scales, in which those of rows that are 32 apart are adjacent.
+                // Tiles of 128 x 4 scales, in which the scales of rows that are 32 apart are adjacent.
                 ScaleLayout::Swizzle32x4x4 => {
                     let tile = row / 128 * columns.div_ceil(4) + column / 4;
                     tile * 512 + row % 32 * 16 + row % 128 / 32 * 4 + column % 4
@@ -842,12 +843,12 @@ impl<'a> Quantising<'a> {
         self.part[0] * self.part[1]
     }
 
-    /// Whether this is the first tile of its tensor, which writes the scale or factor of that.
+    /// Whether this is the first tile of its tensor, which writes the tensor's scale or factor.
     fn is_first(&self) -> bool {
         self.tile.matrix == 0 && self.tile.first == 0
     }
 
-    /// Computes the scale or factor of the whole tensor, and writes it if this is the first tile.
+    /// Computes the scale or factor of the whole tensor; the first tile writes it.
     fn of_tensor(&mut self, amax: f64, write: &mut Write<'_>) -> Result<()> {
         let (scale, factor) = of_amax(self.target, amax)?;
         if let Some(factor) = factor.filter(|_| self.target.global) {
@@ -865,7 +866,7 @@ impl<'a> Quantising<'a> {
         Ok(())
     }
 
-    /// Reads the elements of a tile without scales, transposed if need be. Returns their dtype.
+    /// Reads the elements of an unquantised tile, transposed if the target is, and returns their dtype.
     fn read_elements(
         &self,
         it: &Checkpoint,
@@ -885,7 +886,7 @@ impl<'a> Quantising<'a> {
         if !dtypes::is_narrow(tensor.dtype) {
             return Ok(from);
         }
-        // (They are exact as float32.)
+        // They are exact as float32.
         let wide = cast(from, Packing::LowFirst, src, self.n(), DType::F32, turned)?.to_vec();
         *src = wide;
         Ok(DType::F32)
@@ -896,7 +897,7 @@ impl<'a> Quantising<'a> {
         quantise_by(self.target, &self.scaling, self.given.as_deref(), (from, src, &self.part), dst, scales)
     }
 
-    /// Copies codes and scales to the order of another layout. Only the factor of the tensor may be computed.
+    /// Copies codes and scales to the order of another layout. At most the factor of the tensor is computed.
     fn relabel(
         &mut self,
         weight: &Weight,
@@ -907,7 +908,7 @@ impl<'a> Quantising<'a> {
         let format = &self.target.format;
         dst.copy_from_slice(src);
         if weight.format.packing != format.packing {
-            // (The two codes of a byte are in the other order.)
+            // The two codes of a byte are in the other order.
             dst.iter_mut().for_each(|byte| *byte = byte.rotate_left(4));
         }
         let from = &weight.format.scaling;
@@ -931,8 +932,8 @@ impl<'a> Quantising<'a> {
         Ok(())
     }
 
-    /// Requantises codes and scales to another layout, with one rounding. To given scales, and by the steps of another package, by way of
-    /// float64, in which the product of a code and a scale is exact.
+    /// Requantises codes and scales to another layout, with one rounding. For given scales or the steps of another package, the values go
+    /// by way of float64, in which the product of a code and a scale is exact.
     fn requantise(
         &self,
         weight: &Weight,
@@ -951,7 +952,7 @@ impl<'a> Quantising<'a> {
         self.quantise(DType::F64, values, dst, scales)
     }
 
-    /// The values of codes and scales of the source.
+    /// Returns the values of codes and scales of the source.
     fn dequantise<'v>(
         &self,
         weight: &Weight,
@@ -977,12 +978,12 @@ impl<'a> Quantising<'a> {
         write(self.job.outs[1].offset + at, scales)
     }
 
-    /// The index among the codes of the tile's first element.
+    /// Returns the index among all codes of the tile's first element.
     fn first(&self) -> u64 {
         (self.tile.matrix * self.whole.rows + self.tile.first) * self.whole.columns
     }
 
-    /// Compares the values of the source with those of the result, which are exact whatever the profile is.
+    /// Compares the values of the source with those of the result, which are dequantised exactly whatever the profile is.
     fn losses(
         &self,
         (from, values): (DType, &[u8]),
@@ -1021,7 +1022,7 @@ fn quantise<'a>(
 ) -> Result<(Loss, Main<'a>)> {
     let turned_values = match &job.input {
         Input::Scaled(weight, ..) if weight.transposed => {
-            // (A difference of codes of 4 bits, times a scale of float16, is a float32.)
+            // A difference of 4-bit codes times a float16 scale is exact as float32.
             let is_short = weight.format.elem == DType::U4 && weight.format.scaling.scale_dtype == DType::F16;
             let wide = if is_short { DType::F32 } else { DType::F64 };
             Some((wide, values(it, &job.input, tile, wide, scratch)?))
@@ -1084,7 +1085,7 @@ fn quantise<'a>(
 mod tests {
     use super::*;
 
-    /// Columns are the same, however few of a row they are: read alone, or with whole rows.
+    /// Columns are the same, however few of a row they are: read on their own, or with whole rows.
     #[test]
     fn columns_are_read_alone_or_with_their_rows() {
         let dir = tempfile::tempdir().unwrap();
