@@ -18,20 +18,20 @@ const MOST: u64 = 200_000_000;
 
 /// Files that describe the packed weights of GPTQ and AWQ, where `config.json` does not.
 pub(crate) const PACKED_CONFIGS: [&str; 2] = ["quantize_config.json", "quant_config.json"];
-/// How files of tensors end: those that are read, and those that are not.
+/// The extensions of files of tensors: of those that are read, and of those that are not.
 const TENSORS: [&str; 9] =
     [".safetensors", ".bin", ".gguf", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".onnx_data"];
 
 /// How deep directories are followed.
 const DEEPEST: usize = 4;
 
-/// Whether a file of this name has tensors, in whatever case its end is.
+/// Whether a file of this name has tensors. The case of its extension does not matter.
 fn has_tensors(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     TENSORS.iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a name ends in `.SAFETENSORS`, or so: no loader finds such a file in a directory.
+/// Whether a name ends in `.SAFETENSORS` or another spelling than lower case: no loader finds such a file in a directory.
 pub(crate) fn is_called_otherwise(name: &str) -> bool {
     name.to_ascii_lowercase().ends_with(TENSORS[0]) && !name.ends_with(TENSORS[0])
 }
@@ -47,7 +47,7 @@ pub(crate) type Shape = Arc<[usize]>;
 pub(crate) struct Shapes(HashSet<Shape>);
 
 impl Shapes {
-    /// The shared shape that is equal to this one.
+    /// Returns the shared shape that is equal to this one.
     pub(crate) fn of(&mut self, shape: &[usize]) -> Shape {
         if let Some(known) = self.0.get(shape) {
             return known.clone();
@@ -64,7 +64,7 @@ pub(crate) struct Tensor {
     pub(crate) name: Name,
     pub(crate) dtype: Dtype,
     pub(crate) shape: Shape,
-    /// The number of its file.
+    /// The index of its file.
     pub(crate) shard: usize,
     /// The offset of its bytes in the file.
     pub(crate) offset: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Shard {
     pub(crate) name: String,
     pub(crate) source: Box<dyn Source>,
     pub(crate) metadata: Option<BTreeMap<String, String>>,
-    /// What comfy-kitchen says in the metadata of each layer that is quantised.
+    /// What the metadata of comfy-kitchen says of each layer that is quantised.
     pub(crate) layers: Map<String, Value>,
     pub(crate) stamp: Stamp,
     /// The hash of the header.
@@ -109,7 +109,7 @@ impl Shard {
     }
 }
 
-/// All that is known of a checkpoint without reading data.
+/// All that is known of a checkpoint without reading the data of tensors.
 pub(crate) struct Checkpoint {
     pub(crate) root: PathBuf,
     pub(crate) is_dir: bool,
@@ -124,11 +124,12 @@ pub(crate) struct Checkpoint {
     pub(crate) index: Option<(String, Value)>,
     /// Files that a conversion copies.
     pub(crate) others: Vec<PathBuf>,
-    /// The same in directories that hold no tensors, relative to the checkpoint: poolings, templates.
+    /// The files to copy from directories without tensors (poolings, templates), relative to the checkpoint.
     pub(crate) below: Vec<PathBuf>,
     /// The names of files with weights in formats that are not read.
     pub(crate) skipped: Vec<String>,
-    /// What else a conversion does not copy, and why: large directories without tensors, as far as was looked, and what is no file.
+    /// What else a conversion does not copy, and why: large directories without tensors, as far as they were searched, and what is not a
+    /// regular file.
     pub(crate) large: Vec<String>,
 }
 
@@ -137,7 +138,7 @@ struct Listing {
     safetensors: Vec<String>,
     /// The name of the index, and its bytes.
     index: Option<(String, Vec<u8>)>,
-    /// The directory has the record of a conversion.
+    /// Whether the directory has the record of a conversion.
     is_recorded: bool,
 }
 
@@ -178,7 +179,7 @@ impl Checkpoint {
         Ok(it)
     }
 
-    /// Lists the files of the directory, by what they are.
+    /// Sorts the files of the directory by what they are.
     fn listing(&mut self) -> Result<Listing> {
         let path = self.root.clone();
         let mut files = BTreeSet::new();
@@ -186,7 +187,7 @@ impl Checkpoint {
             let entry = entry.map_err(on(&path))?;
             let file = entry.path();
             let name = source::file_name(&file);
-            // (Links are followed. What is hidden is ignored.)
+            // Links are followed. Hidden files are ignored.
             if name.starts_with('.') {
                 continue;
             }
@@ -216,7 +217,7 @@ impl Checkpoint {
         self.large.sort_unstable();
         self.below.sort_unstable();
         let mut listing = Listing { safetensors: Vec::new(), index: None, is_recorded: false };
-        // (A name may be no Unicode. It is text for messages alone then.)
+        // A name that is not Unicode is made text for messages alone.
         for file in files {
             let name = source::file_name(&file);
             if name.ends_with(".safetensors") {
@@ -271,7 +272,7 @@ impl Checkpoint {
                 None => none,
             });
         }
-        // (A conversion may have dropped all tensors of a file. Its record says which files there are.)
+        // A conversion may have dropped all tensors of a file. Its record says which files there are.
         if let Some((name, missing)) = missing_part(&there).filter(|_| !is_recorded) {
             return Err(Failure::refused(format!(
                 "{path}: {name} is one of several, and {missing} is not there"
@@ -390,7 +391,7 @@ impl Checkpoint {
         self.tensors.get(name)
     }
 
-    /// The bytes of a small tensor.
+    /// Reads the bytes of a small tensor.
     pub(crate) fn small(&self, tensor: &Tensor) -> Result<Vec<u8>> {
         if tensor.len > 1 << 20 {
             return Err(
@@ -402,14 +403,14 @@ impl Checkpoint {
         Ok(bytes)
     }
 
-    /// The quantisation that the configuration claims.
+    /// Returns the quantisation that the configuration claims.
     pub(crate) fn claims(&self) -> Option<&Value> {
         let config = self.config.as_ref()?;
         let found = config.get("quantization_config").or_else(|| config.get("compression_config"));
         found.or_else(|| config.get("text_config")?.get("quantization_config"))
     }
 
-    /// What says how integers are packed, and the name of its file: that, or the one that GPTQ and AWQ had before it.
+    /// Returns what says how integers are packed, and the name of its file: `config.json`, or the file that GPTQ and AWQ had before that.
     pub(crate) fn claims_of_packed(&self) -> Option<(&str, &Value)> {
         let own = || self.packed_config.as_ref().map(|(name, value)| (&name[..], value));
         self.claims().map(|claim| ("config.json", claim)).or_else(own)
@@ -420,7 +421,7 @@ impl Checkpoint {
     }
 }
 
-/// The layers of ComfyUI's metadata. None if there is no such text.
+/// Reads the layers of ComfyUI's metadata: none, if there is no such text.
 fn layers(metadata: Option<&BTreeMap<String, String>>) -> serde_json::Result<Map<String, Value>> {
     #[derive(serde::Deserialize)]
     struct Text {
@@ -433,13 +434,13 @@ fn layers(metadata: Option<&BTreeMap<String, String>>) -> serde_json::Result<Map
 
 /// Why a directory is not copied.
 enum Unread {
-    /// There are tensors in it: it is a checkpoint of its own.
+    /// It has tensors: it is a checkpoint of its own.
     Tensors,
-    /// It is larger than what belongs to a checkpoint is.
+    /// It is larger than what belongs to a checkpoint.
     Many(String),
 }
 
-/// Lists the files of a directory and of those in it, relative to `root`; or says why they are not copied.
+/// Lists the files below a directory, relative to `root`. Returns why they are not copied, if they are not.
 fn files_below(
     root: &Path,
     directory: &Path,
@@ -477,12 +478,12 @@ fn files_below(
     Ok(unread)
 }
 
-/// Whether a file of this name is an index. (Diffusers' variants have theirs: `x.safetensors.index.fp16.json`.)
+/// Whether a file of this name is an index. Those of Diffusers' variants are called `x.safetensors.index.fp16.json`.
 pub(crate) fn is_index(name: &str) -> bool {
     name.contains(".safetensors.index.") && name.ends_with(".json")
 }
 
-/// Of a name as `model-00001-of-00003.safetensors`: `model`, `00001` and `00003`.
+/// Splits a name such as `model-00001-of-00003.safetensors` into `model`, `00001` and `00003`.
 pub(crate) fn numbered(name: &str) -> Option<[&str; 3]> {
     let (start, all) = name.strip_suffix(".safetensors")?.rsplit_once("-of-")?;
     let (start, number) = start.rsplit_once('-')?;
@@ -490,7 +491,7 @@ pub(crate) fn numbered(name: &str) -> Option<[&str; 3]> {
     (is_number(number) && is_number(all)).then_some([start, number, all])
 }
 
-/// If files are numbered and one is missing: the name of one that is there, and of that one.
+/// Returns the name of a numbered file that is there, and that of one that is missing beside it, if one is.
 fn missing_part(names: &[String]) -> Option<(String, String)> {
     let there: HashSet<&str> = names.iter().map(|name| &name[..]).collect();
     let mut known = HashSet::new();
@@ -501,7 +502,7 @@ fn missing_part(names: &[String]) -> Option<(String, String)> {
             continue;
         }
         let part = |i: u64| format!("{start}-{i:0width$}-of-{all}.safetensors");
-        // (Numbers begin with 1, or in some checkpoints with 0.)
+        // Numbers begin with 1 or, in some checkpoints, with 0.
         let first = u64::from(!there.contains(&part(0)[..]));
         let mut parts = (first..first.saturating_add(n)).map(part);
         if let Some(missing) = parts.find(|part| !there.contains(&part[..])) {

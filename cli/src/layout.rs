@@ -40,7 +40,7 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// Whether no conversion writes it.
+    /// Whether the layout is only read: no conversion writes it.
     pub(crate) const fn is_read_alone(self) -> bool {
         matches!(self, Self::Awq | Self::Gptq)
     }
@@ -89,7 +89,7 @@ impl Layout {
         }
     }
 
-    /// Whether codes are integers that are packed into those of 32 bits, under scales of groups of any size.
+    /// Whether codes are integers packed into int32, under scales of groups of any size.
     pub(crate) const fn is_packed(self) -> bool {
         matches!(self, Self::Int4Group | Self::Int8Group)
     }
@@ -116,7 +116,7 @@ impl Layout {
     }
 }
 
-/// The part of a tensor in a checkpoint.
+/// The role of a tensor in a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Weight,
@@ -149,16 +149,16 @@ pub(crate) struct Format {
     /// The scaling of a matrix, which is the last two dimensions.
     pub(crate) scaling: Scaling,
     pub(crate) packing: Packing,
-    /// Integers are stored with half of their range added: 8 or 128.
+    /// Whether integers are stored with half of their range (8 or 128) added.
     pub(crate) is_biased: bool,
     /// The rows of a block.
     pub(crate) block_rows: usize,
-    /// The columns of a block; 0 is all.
+    /// The columns of a block; 0 stands for all.
     pub(crate) block_cols: usize,
 }
 
 impl Format {
-    /// Makes integers of codes as they are stored, or these of integers.
+    /// Converts codes as they are stored to integers, or integers to such codes.
     pub(crate) fn unbias(&self, codes: &mut [u8]) {
         if self.is_biased {
             let top = if self.elem == DType::I8 { 0x80 } else { 0x88 };
@@ -167,13 +167,13 @@ impl Format {
     }
 }
 
-/// What zero points are stored less, in GPTQ's first format.
+/// What is subtracted from zero points where they are stored, in GPTQ's first format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Less {
     Nothing,
-    /// One, of which a zero point of 0 becomes the largest.
+    /// One from each: a zero point of 0 wraps around to the largest.
     One,
-    /// By turns these numbers of 32 bits, each from all zero points that are in one: one of 0 borrows from the next.
+    /// These numbers by turns, from the 32-bit words that zero points are packed into: a zero point of 0 borrows from the next one.
     Numbers([u32; 3]),
 }
 
@@ -181,30 +181,30 @@ pub(crate) enum Less {
 #[derive(Clone, Debug)]
 pub(crate) struct Weight {
     pub(crate) layout: Layout,
-    /// Its name when it is not quantised.
+    /// Its name without quantisation.
     pub(crate) name: Name,
-    /// Its shape when it is not quantised; for gpt-oss with the last two dimensions exchanged.
+    /// Its shape without quantisation, with the last two dimensions exchanged if it is transposed.
     pub(crate) shape: Vec<usize>,
     pub(crate) codes: Name,
     pub(crate) scales: Name,
     pub(crate) global: Option<Name>,
-    /// Of packed integers, one for each scale, packed in the way of the layout.
+    /// The zero points of packed integers: one for each scale, packed in the way of the layout.
     pub(crate) zero_points: Option<Name>,
-    /// How many bits a code has in the file: of 3 `format` has 4.
+    /// How many bits a code has in the file. For 3, `format` has a dtype of 4.
     pub(crate) bits: u32,
-    /// What zero points are stored less.
+    /// What is subtracted from zero points where they are stored.
     pub(crate) less: Less,
-    /// Of GPTQ with act-order: says to which group each input belongs. `format` has a scale for every input then.
+    /// For GPTQ with act-order: the tensor that says to which group each input belongs. `format` then has a scale for every input.
     pub(crate) group_of_input: Option<Name>,
     pub(crate) format: Format,
-    /// It is transposed when it is dequantised.
+    /// Whether it is transposed when it is dequantised.
     pub(crate) transposed: bool,
-    /// The scales of activations, and markers, that belong to it.
+    /// The scales of activations and the markers that belong to it.
     pub(crate) others: Vec<Name>,
 }
 
 impl Weight {
-    /// The shape of its values when it is not quantised.
+    /// Returns the shape of its values without quantisation.
     pub(crate) fn logical(&self) -> Vec<usize> {
         let mut shape = self.shape.clone();
         if let (true, [.., rows, columns]) = (self.transposed, &mut shape[..]) {
@@ -238,16 +238,16 @@ const ACTIVATIONS: [&str; 7] = [
 /// Scales of caches and of what an attention computes, which belong to no weight.
 const CACHES: [&str; 6] = ["k_scale", "v_scale", "kv_scale", "q_scale", "prob_scale", "output_scale"];
 const ZERO_POINTS: &str = "weight_zero_point";
-/// Modules whose rows are not outputs: GPTQModel packs embeddings without turning them.
+/// Modules whose rows are not outputs: GPTQModel packs embeddings without transposing them.
 const EMBEDDINGS: [&str; 5] = ["embed_tokens", "word_embeddings", "tok_embeddings", "wte", "shared"];
 const MARKERS: [&str; 3] = ["comfy_quant", "weight_shape", "g_idx"];
 
-/// `model.layers.0.weight` -> (`model.layers.0.`, `weight`)
+/// Splits off the last part of a name: `model.layers.0.weight` -> (`model.layers.0.`, `weight`).
 fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('.').map_or(("", name), |(module, _)| name.split_at(module.len() + 1))
 }
 
-/// The layouts that a format and strategy of compressed-tensors allow.
+/// Returns the layouts that a format and strategy of compressed-tensors allow.
 fn of_format(format: &str, strategy: Option<&str>) -> Vec<Layout> {
     use Layout::*;
     match (format, strategy) {
@@ -270,7 +270,7 @@ fn of_format(format: &str, strategy: Option<&str>) -> Vec<Layout> {
 struct Names {
     whole: BTreeSet<String>,
     expressions: Vec<Regex>,
-    /// There are classes of modules among them, which cannot be known from a file.
+    /// Whether there are classes of modules among them, which a file does not tell.
     classes: bool,
 }
 
@@ -298,7 +298,7 @@ impl Names {
     }
 }
 
-/// Compares the quantised weights with compressed-tensors' configuration, which says what modules are quantised, and how.
+/// Compares the quantised weights with the configuration of compressed-tensors, which says what modules are quantised, and how.
 fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
     let Some(claim) = it.claims().filter(|claim| claim["quant_method"] == "compressed-tensors") else {
         return Ok(());
@@ -324,7 +324,7 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
             let what = format!("config.json ignores {module}, and its tensors are {is}");
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
-        // (Groups that name a module go before those that name its class.)
+        // Groups that name a module go before those that name its class.
         let mut fits: Vec<_> = groups.iter().filter(|(_, targets, ..)| targets.has(module)).collect();
         if fits.is_empty() {
             fits = groups.iter().filter(|(_, targets, ..)| targets.classes).collect();
@@ -350,7 +350,7 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
     Ok(())
 }
 
-/// What packed integers have otherwise than their group of the configuration says.
+/// Returns in what packed integers differ from their group in the configuration, if they do.
 fn other_than_claimed(weight: &Weight, claim: &Value) -> Option<String> {
     let Format { elem, block_cols, .. } = weight.format;
     let columns = *weight.shape.last()?;
@@ -358,7 +358,7 @@ fn other_than_claimed(weight: &Weight, claim: &Value) -> Option<String> {
     if let Some(bits) = claimed("num_bits").filter(|&bits| bits != u64::from(elem.bits())) {
         return Some(format!("{bits} bits; its codes have {}", elem.bits()));
     }
-    // (A row of one group has scales as whole rows have.)
+    // A row that is one group has the same scales as a whole row.
     let group = if block_cols == 0 { columns } else { block_cols } as u64;
     if let Some(claimed) = claimed("group_size").filter(|&claimed| claimed != group) {
         return Some(format!("groups of {claimed}; its own have {group}"));
@@ -368,7 +368,7 @@ fn other_than_claimed(weight: &Weight, claim: &Value) -> Option<String> {
         .then(|| "it is not symmetric; it has no weight_zero_point".to_owned())
 }
 
-/// What the quantisation of the configuration is called, and the layouts that it allows.
+/// Returns what the configuration calls its quantisation, and the layouts that it allows.
 fn allowed(claim: &Value) -> Option<(String, Vec<Layout>)> {
     use Layout::*;
     let method = claim.get("quant_method").and_then(Value::as_str).unwrap_or("");
@@ -399,7 +399,7 @@ fn allowed(claim: &Value) -> Option<(String, Vec<Layout>)> {
     })
 }
 
-/// Recognises what a checkpoint has. `from` decides if two layouts fit.
+/// Recognises the quantised weights of a checkpoint and their scales. `from` decides if two layouts fit.
 pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
     let claim = it.claims().and_then(allowed);
     let modelopt =
@@ -443,7 +443,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
             continue;
         }
         let (module, last) = split(&tensor.name);
-        // (A cache or an attention has one scale for all.)
+        // A cache or an attention has one scale for all.
         let is_of_cache = CACHES.contains(&last) && tensor.shape.iter().product::<usize>() == 1;
         let role = if scaled && (last == "scaled_fp8" || MARKERS.contains(&last)) {
             Role::Marker
@@ -472,7 +472,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
             };
             let what =
                 format!("{is}, {} {:?}, without a quantised weight: {there}", tensor.dtype, tensor.shape);
-            // (Not if the weight has a problem already.)
+            // Not reported if the weight has a problem already.
             if !found.problems.iter().any(|p| p.tensor.as_deref().is_some_and(|t| split(t).0 == module)) {
                 let option = format!("--drop '{0}' or --copy '{0}', if that is meant", tensor.name);
                 let problem = Failure::refused(what).tensor(&tensor.name).help("fetch the weight");
@@ -489,13 +489,13 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
     found
 }
 
-/// Whether a tensor without a scale looks like codes that have lost it, where others have theirs.
+/// Whether a tensor without a scale looks like codes that have lost it, if others have theirs.
 pub(crate) fn are_codes(name: &str, dtype: Dtype, shape: &[usize]) -> bool {
     let is_integer = matches!(dtype, Dtype::I8 | Dtype::U8);
     (dtypes::is_narrow(dtype) || is_integer && split(name).1 == "weight") && shape.len() >= 2
 }
 
-/// What is wrong with codes that are no recognised weight: others have scales, or beside them lies what is called as one.
+/// Returns what is wrong with codes that are no recognised weight: others have scales, or a tensor beside them is called like a scale.
 fn codes_without_scales(it: &Checkpoint, tensor: &Tensor, scaled: bool) -> Option<Failure> {
     let module = split(&tensor.name).0;
     if !are_codes(&tensor.name, tensor.dtype, &tensor.shape) {
@@ -520,7 +520,7 @@ fn codes_without_scales(it: &Checkpoint, tensor: &Tensor, scaled: bool) -> Optio
     })
 }
 
-/// Sets the name of what was recognised, and compares it with the configuration.
+/// Names what was recognised, and compares it with the configuration.
 fn label(
     it: &Checkpoint,
     found: &mut Recognised,
@@ -562,7 +562,7 @@ fn label(
     }
     let Some((says, allowed)) = claim else { return };
     if allowed.is_empty() {
-        // (What else is wrong with the tensors follows from that.)
+        // Whatever else is wrong with the tensors follows from that.
         found.problems.clear();
         found.problems.push(
             Failure::refused(format!("config.json says quantised ({says}): this quantisation is not read"))
@@ -583,7 +583,7 @@ fn label(
     }
 }
 
-/// The quantised weight whose codes this tensor is, if it is one.
+/// Returns the quantised weight whose codes this tensor is, if it is one.
 fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool) -> Result<Option<Weight>> {
     let name = &tensor.name;
     if let Some(base) = name.strip_suffix("_blocks") {
@@ -618,7 +618,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
                 format!("packed codes, {} {:?}, without {module}weight_scale", tensor.dtype, tensor.shape);
             Err(Failure::refused(what).help("fetch the scale").option(format!("--copy '{name}'")))
         }
-        // (Whether that is an error depends on the other tensors.)
+        // Whether that is an error depends on the other tensors.
         ([], []) => Ok(None),
         ([], [global, ..]) => {
             let what = format!("it has {}, but no {module}weight_scale", global.name);
@@ -642,7 +642,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
     }
 }
 
-/// The weight of `X_blocks`, as gpt-oss has it, if these are codes.
+/// Returns the weight of `X_blocks`, as gpt-oss has it, if these are codes.
 fn blocks(it: &Checkpoint, tensor: &Tensor, base: &str) -> Result<Option<Weight>> {
     if let Some(scales) = it.get(&format!("{base}_scales")) {
         return gpt_oss(tensor, base, scales).map(Some);
@@ -655,7 +655,7 @@ fn blocks(it: &Checkpoint, tensor: &Tensor, base: &str) -> Result<Option<Weight>
     Ok(None)
 }
 
-/// The weight of fused experts, which are called `X` and `X_scale_inv`, if this is one.
+/// Returns the weight of fused experts, which are called `X` and `X_scale_inv`, if this tensor is one.
 fn fused(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool) -> Result<Option<Weight>> {
     let name = &tensor.name;
     let Some(scales) = it.get(&format!("{name}_scale_inv")) else { return Ok(None) };
@@ -667,7 +667,7 @@ fn fused(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool)
     scaled(it, tensor, name, scales, None, others, (from, modelopt)).map(Some)
 }
 
-/// Refuses tensors beside a weight that are not known: a zero point, for example, would change what the codes mean.
+/// Refuses unknown tensors beside a weight: a zero point, for example, would change what the codes mean.
 fn check_companions(it: &Checkpoint, module: &str, has_zero_points: bool) -> Result<()> {
     let base = format!("{module}weight");
     let known = |last: &str| {
@@ -691,7 +691,7 @@ fn check_companions(it: &Checkpoint, module: &str, has_zero_points: bool) -> Res
     Ok(())
 }
 
-/// The version of GPTQModel, if that wrote a checkpoint.
+/// Returns the version of GPTQModel, if that wrote a checkpoint.
 fn of_gptqmodel(claims: &Value) -> Option<[u32; 2]> {
     let quantizer = claims.get("meta")?.get("quantizer")?;
     let all = quantizer.as_array().map_or(std::slice::from_ref(quantizer), |all| all);
@@ -701,8 +701,9 @@ fn of_gptqmodel(claims: &Value) -> Option<[u32; 2]> {
     Some([numbers.next()?, numbers.next().unwrap_or(0)])
 }
 
-/// What GPTQ's zero points are stored less. GPTQModel has subtracted from whole numbers since 0.9, AutoGPTQ from each zero point: where none
-/// is 0, that is the same. (Not so of 3 bits, before 7.0: the numbers were those of another order. Since then it is each zero point there.)
+/// Returns what is subtracted from the zero points of GPTQ where they are stored. AutoGPTQ subtracts from each zero point, GPTQModel since
+/// 0.9 from whole words, which is the same where none is 0. For 3 bits, GPTQModel subtracted numbers of another order before 7.0, and since
+/// then from each.
 fn less(claims: &Value, bits: u32) -> Less {
     let format = claims.get("checkpoint_format").or_else(|| claims.get("format")).and_then(Value::as_str);
     if format.is_some_and(|format| format.eq_ignore_ascii_case("gptq_v2")) {
@@ -718,7 +719,7 @@ fn less(claims: &Value, bits: u32) -> Less {
     }
 }
 
-/// The weight of AWQ or GPTQ, whose codes are inputs by outputs, and which has a scale and a zero point for some rows of each column.
+/// Returns the weight of AWQ or GPTQ, whose codes are inputs by outputs, with a scale and a zero point for some rows of each column.
 fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     let copy = || format!("--copy '{module}*' to leave all of them as they are");
     let need = |last: &str| {
@@ -735,7 +736,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
             .help("GPTQ of 2, 3, 4 and 8 bits is read, in the formats gptq and gptq_v2, and AWQ of 4 bits in the format gemm")
             .option(copy())
     };
-    // (GPTQModel writes both keys, of AWQ, too.)
+    // GPTQModel writes both keys, for AWQ, too.
     let formats = &["gptq", "gptq_v2", "gemm"];
     for (key, known) in [("version", &["gemm"][..]), ("checkpoint_format", formats), ("format", formats)] {
         let format = claim(key).and_then(Value::as_str).unwrap_or(known[0]).to_lowercase();
@@ -751,7 +752,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         let what = "codes of an embedding, as GPTQModel packs them";
         return Err(Failure::not_there(what).option(copy()));
     }
-    // (With `dynamic` some layers have other bits.)
+    // With `dynamic`, some layers have other bits.
     let is_dynamic = claim("dynamic").and_then(Value::as_object).is_some_and(|layers| !layers.is_empty());
     let claimed = claim("bits").and_then(Value::as_u64).filter(|_| !is_dynamic);
     if let Some(bits) = claimed.filter(|bits| !matches!(bits, 2 | 3 | 4 | 8)) {
@@ -770,7 +771,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     else {
         return Err(misfit());
     };
-    // (32 zero points are as many numbers as a code has bits.)
+    // 32 zero points fill as many words as a code has bits.
     let bits = zero_words.checked_div(outputs / 32).filter(|bits| bits * (outputs / 32) == zero_words);
     if claimed.is_some_and(|claimed| bits.is_some_and(|bits| bits as u64 != claimed)) {
         return Err(misfit());
@@ -816,7 +817,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
             );
             return Err(Failure::refused(what).option(copy()));
         }
-        // (Groups that do not lie side by side, as of act-order: every input gets the scales of its own.)
+        // Inputs of a group need not be adjacent, as with act-order: every input then gets a scale of its own.
         if !inputs.is_multiple_of(groups) || of.iter().enumerate().any(|(i, &of)| of as usize != i / group) {
             group_of_input = Some(order.name.clone());
             group = 1;
@@ -846,7 +847,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     })
 }
 
-/// Zero points are packed as the integers are, but by rows: eight or four of them to a number of 32 bits.
+/// Checks zero points, which are packed as the integers are, but by rows: eight or four of them to an int32.
 fn check_zero_points(zero_points: &Tensor, codes: &Tensor, scales: &Tensor, elem: DType) -> Result<()> {
     let mut fits = scales.shape.to_vec();
     if let [.., rows, _] = &mut fits[..] {
@@ -901,7 +902,7 @@ fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
     })
 }
 
-/// The dtype of scales, by that of the tensor.
+/// Returns the dtype of scales, by that of the tensor.
 fn scale_dtype(scales: &Tensor) -> Option<DType> {
     match scales.dtype {
         Dtype::U8 | Dtype::F8_E8M0 => Some(DType::F8E8M0),
@@ -911,7 +912,7 @@ fn scale_dtype(scales: &Tensor) -> Option<DType> {
     }
 }
 
-/// The format that comfy-kitchen names, in a tensor beside the codes or in the header of their file.
+/// Returns the format that comfy-kitchen names, in a tensor beside the codes or in the header of their file.
 fn marker(it: &Checkpoint, codes: &Tensor, others: &[Name]) -> Result<Option<String>> {
     let module = split(&codes.name).0;
     let value: Value = match others.iter().find(|name| name.ends_with("comfy_quant")) {
@@ -930,7 +931,7 @@ fn marker(it: &Checkpoint, codes: &Tensor, others: &[Name]) -> Result<Option<Str
         Dtype::I8 => format == "int8_tensorwise",
         _ => false,
     };
-    // (Rotated weights have to be rotated back.)
+    // Rotated weights would have to be rotated back.
     let is_rotated = |(key, value): (&String, &Value)| {
         (key.contains("rot") || key.contains("hadamard"))
             && !matches!(value, Value::Null | Value::Bool(false))
@@ -1034,7 +1035,7 @@ impl Pair<'_> {
         })
     }
 
-    /// Decides the layout of packed integers, whose scales are of groups along rows, or of whole rows.
+    /// Decides the layout of packed integers, whose scales are those of groups along rows, or of whole rows.
     fn integers(&self, layout: Layout) -> Result<Decided> {
         let columns = *self.shape.last().unwrap_or(&0);
         let groups = *self.scales.shape.last().unwrap_or(&0);
@@ -1064,7 +1065,7 @@ impl Pair<'_> {
         let int8 = self.codes.dtype == Dtype::I8;
         let groups = Scaling::blocks(&[32], self.dtype);
         if self.marker.as_deref() == Some("mxfp8") || self.marker.is_none() && self.from == Some(ComfyMxfp8) {
-            // (With whole tiles of rows, these have the same shape as scales that are not in tiles.)
+            // With whole tiles of rows, these have the same shape as scales that are not in tiles.
             return Ok((ComfyMxfp8, self.check_tiles(groups)?, [128, 32]));
         }
         let usual = Scaling::blocks(&[128, 128], self.dtype);
@@ -1097,7 +1098,7 @@ impl Pair<'_> {
     }
 }
 
-/// The weight of codes and scales, and perhaps a factor of the tensor.
+/// Returns the weight of codes and scales, and perhaps a factor of the tensor.
 fn scaled(
     it: &Checkpoint,
     codes: &Tensor,
@@ -1170,7 +1171,7 @@ fn scaled(
     })
 }
 
-/// The shape of a weight whose integers are packed into those of 32 bits, which is stored beside them, and their dtype.
+/// Returns the shape of a weight of integers packed into int32, which is stored beside them, and their dtype.
 fn packed_shape(it: &Checkpoint, codes: &Tensor) -> Result<(Vec<usize>, DType)> {
     let name = format!("{}weight_shape", split(&codes.name).0);
     let Some(of) = it.get(&name) else {
@@ -1204,14 +1205,14 @@ fn packed_shape(it: &Checkpoint, codes: &Tensor) -> Result<(Vec<usize>, DType)> 
     }
 }
 
-/// The block size of the configuration.
+/// Returns the block size in the configuration.
 fn block_size(it: &Checkpoint) -> Option<[usize; 2]> {
     let [rows, columns] = &it.claims()?.get("weight_block_size")?.as_array()?[..] else { return None };
     let length = |value: &Value| usize::try_from(value.as_u64()?).ok().filter(|&n| n > 0);
     Some([length(rows)?, length(columns)?])
 }
 
-/// The factor of a tensor.
+/// Reads the factor of a tensor, which must be finite and positive.
 fn factor(it: &Checkpoint, global: &Tensor) -> Result<f32> {
     let bad = |what: String| {
         Failure::refused(what)
