@@ -23,7 +23,7 @@ use crate::packed::{Packed, Source};
 use crate::view::{View, laid_out, order};
 use crate::{Cancelled, warn};
 
-/// The GIL is released if at least so many bytes are read and written: releasing and taking it takes as long as casting a few KiB.
+/// From so many bytes read and written on, the GIL is released: releasing and taking it takes as long as casting a few KiB.
 const DETACHED: usize = 16 << 10;
 /// From so many bytes read and written on, several threads cast, and Ctrl-C is listened for.
 pub(crate) const LARGE: usize = 4 << 20;
@@ -89,7 +89,7 @@ pub(crate) fn astype<'py>(
     let how = How { threads: read_threads(threads)?, progress: read_progress(progress)? };
     let src = Source::read(x)?;
     let src = match src {
-        // (What is packed is in C order, and is cast to that.)
+        // Packed elements are in C order, and are only cast to that: for Fortran order they are unpacked first.
         Source::Packed(_) if order == NPY_ORDER::NPY_FORTRANORDER => Source::Array(src.into_view()?),
         src => src,
     };
@@ -139,13 +139,13 @@ pub(crate) fn astype<'py>(
     Ok(result)
 }
 
-/// Whether the destination is contiguous, and does not overlap the packed elements.
+/// Whether packed elements can be cast as they are: the destination is contiguous, and does not overlap them.
 fn can_read_packed(packed: &Packed<'_>, dst: &View<'_>) -> bool {
     let (from, to) = (packed.data.reach(), dst.reach());
     dst.is_contiguous() && (from.1 <= to.0 || to.1 <= from.0)
 }
 
-/// Casts packed elements to an array in C order, which does not overlap them.
+/// Casts packed elements to an array in C order that does not overlap them.
 fn cast_packed(
     py: Python<'_>,
     packed: &Packed<'_>,
@@ -185,7 +185,7 @@ pub(crate) fn wanted_out<'py>(
     Ok(dst)
 }
 
-/// A shape as Python prints it.
+/// Formats a shape as Python does.
 pub(crate) fn tuple(shape: &[usize]) -> String {
     match shape {
         [one] => format!("({one},)"),
@@ -236,7 +236,7 @@ pub(crate) struct How<'py> {
     pub(crate) progress: Option<Bound<'py, PyAny>>,
 }
 
-/// Runs a parallel cast without the GIL, on the threads that were asked for. Checks for signals meanwhile.
+/// Runs a parallel cast without the GIL, on the threads that were asked for, and checks for signals meanwhile.
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     how: &How<'_>,
@@ -270,7 +270,7 @@ pub(crate) fn cast<'py>(
     }
     let caster = Caster::new(src.of.dtype, dst.of.dtype, options).map_err(failed)?;
     let (from, to) = (src.reach(), dst.reach());
-    // (An element's random word depends on its number in C order, not on where it is in memory.)
+    // An element's random word depends on its number in C order, not on where it is in memory.
     let is_in_order = options.stochastic.is_none() || src.is_contiguous() && dst.is_contiguous();
     let is_dense = is_in_order && dense(&src, dst);
     if from.0 < to.1 && to.0 < from.1 {
@@ -280,7 +280,7 @@ pub(crate) fn cast<'py>(
             // data race, as with NumPy.
             let run = |elements: Range<usize>| unsafe { cast_in_place(&caster, buffer, elements, sizes) };
             let is_large = n * (sizes[0] + sizes[1]) >= LARGE || how.progress.is_some();
-            // (Random words begin with the first element of a call, so stochastic rounding is one call.)
+            // Random words begin with the first element of a call, so stochastic rounding is one call.
             if !is_large || options.stochastic.is_some() {
                 return detached(py, n * (sizes[0] + sizes[1]), || run(0..n)).map_err(failed);
             }
@@ -300,7 +300,7 @@ pub(crate) fn cast<'py>(
             });
             return watch.into_error().map_or_else(|| done.map_err(failed), Err);
         }
-        // The arrays overlap in another way: a copy is cast.
+        // The arrays overlap in another way: a copy of the source is cast.
         src = src.copy(NPY_ORDER::NPY_KEEPORDER)?;
         return cast(py, src, dst, options, how);
     }
@@ -331,8 +331,8 @@ pub(crate) fn cast<'py>(
     .map_err(failed)
 }
 
-/// The next elements, at most `step`, of a cast in place of which `done` elements are done. They come in an order in which none is
-/// overwritten before it is read, and all parts but the first are read from other bytes than they are written to.
+/// Returns the next elements, at most `step`, of a cast in place of which `done` elements are done. In this order no element is overwritten
+/// before it is read, and all parts but the first are read from other bytes than they are written to.
 fn part_in_place(n: usize, done: usize, step: usize, [from, to]: [usize; 2]) -> Range<usize> {
     if from >= to {
         return done..n.min(done + step);
@@ -352,8 +352,8 @@ unsafe fn cast_in_place(
     [from, to]: [usize; 2],
 ) -> Result<(), Error> {
     let (start, n) = (elements.start, elements.len());
-    // SAFETY: the caller's promise. Elements that keep their size, and the first part of others, are cast in place. Of other parts, source
-    // and destination do not overlap: they have at most as many elements as come before them, and one side's are at least twice as wide.
+    // SAFETY: the caller's promise. Elements that keep their size, and the first part of others, are cast in place. In any other part,
+    // source and destination do not overlap: it has at most as many elements as come before it, and one side's are at least twice as wide.
     unsafe {
         let (src, dst) = (buffer.0.add(start * from), buffer.0.add(start * to));
         if start == 0 || from == to {
@@ -372,12 +372,12 @@ unsafe impl Send for Raw {}
 // SAFETY: as above.
 unsafe impl Sync for Raw {}
 
-/// Runs a function without the GIL, if it takes longer than releasing that.
+/// Runs a function, without the GIL if it takes longer than releasing the GIL.
 pub(crate) fn detached<T: Send>(py: Python<'_>, traffic: usize, run: impl FnOnce() -> T + Send) -> T {
     if traffic < DETACHED { run() } else { py.detach(run) }
 }
 
-/// Whether the elements of both are without gaps, in the same order.
+/// Whether the elements of both arrays lie without gaps, in the same order.
 fn dense(src: &View<'_>, dst: &View<'_>) -> bool {
     let mut dims: Vec<(isize, usize, isize)> = (dst.strides.iter().zip(&dst.shape).zip(&src.strides))
         .filter(|((_, extent), _)| **extent != 1)
@@ -422,7 +422,7 @@ impl Job<'_> {
         self.caster.cast_strided(&src, &mut dst)
     }
 
-    /// The arrays as views.
+    /// Returns the arrays as views.
     fn views(&self) -> (StridedView<'_>, StridedViewMut<'_>) {
         // SAFETY: the elements belong to arrays, which the caller of `cast` keeps. Python code that writes to them at the same time is a
         // data race, as with NumPy.
@@ -434,7 +434,7 @@ impl Job<'_> {
         }
     }
 
-    /// The bytes of dense arrays, from the first elements on.
+    /// Returns the bytes of dense arrays, from the first elements on.
     ///
     /// # Safety
     /// The arrays are dense, and nobody else has the slices.
@@ -450,7 +450,7 @@ impl Job<'_> {
     }
 }
 
-/// What was reported to `progress`, of work whose parts may end in any order.
+/// What was reported to `progress` about work whose parts may end in any order.
 #[derive(Default)]
 struct Told {
     total: usize,
@@ -460,8 +460,8 @@ struct Told {
 }
 
 impl Told {
-    /// What to report when a thread has counted `done` of `total`; another thread may have reported more. Work that begins anew, as some
-    /// casts do, is noticed by its having more parts than `total`.
+    /// Returns what to report when a thread has counted `done` of `total`: at least as much as another thread has reported. Some casts
+    /// begin anew, which shows in that more than `total` parts end.
     fn next(&mut self, done: usize, total: usize) -> usize {
         if self.total != total || self.parts == total {
             *self = Self { total, ..Self::default() };
@@ -493,7 +493,7 @@ impl<'a> Watch<'a> {
         Self { progress, unit: "elements", start, last, told, error, _of: core::marker::PhantomData }
     }
 
-    /// To be called after each part of the work, on any thread.
+    /// Checks for signals and reports progress. To be called after each part of the work, on any thread.
     fn look(&self, done: usize, total: usize) -> ControlFlow<()> {
         let now = self.start.elapsed().as_millis() as u64;
         let is_due = now - self.last.load(Ordering::Relaxed).min(now) >= SIGNALS;
@@ -501,15 +501,15 @@ impl<'a> Watch<'a> {
             return ControlFlow::Continue(());
         }
         self.last.store(now, Ordering::Relaxed);
-        // Locked until it was reported, so that nothing less is reported afterwards. (Threads that wait here do not hold the GIL.)
+        // Locked until the report is made, so that nothing less is reported afterwards. Threads that wait here do not hold the GIL.
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let looked = Python::attach(|py| {
-            // (Does nothing on other threads than the main one.)
+            // Does nothing on threads other than the main one.
             py.check_signals()?;
             let Some(progress) = &self.progress else { return Ok(()) };
             let done = told.next(done, total);
             let answer = progress.bind(py).call1((done, total))?;
-            // (`extract` also takes a bool of NumPy, which comparisons of its numbers return.)
+            // `extract` also takes a bool of NumPy, which comparisons of its numbers return.
             if answer.extract::<bool>().is_ok_and(|goes_on| !goes_on) {
                 return Err(Cancelled::new_err(format!(
                     "progress returned False after {done} of {total} {}",
@@ -532,7 +532,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The number of threads in `LANECAST_NUM_THREADS`, which is read once. None if it is not set.
+/// Returns the number of threads in `LANECAST_NUM_THREADS`, which is read once. None if it is not set.
 fn wanted_threads(py: Python<'_>) -> PyResult<impl FnOnce() -> Option<usize>> {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     static READ: Once = Once::new();
@@ -552,13 +552,13 @@ fn wanted_threads(py: Python<'_>) -> PyResult<impl FnOnce() -> Option<usize>> {
     }
     let threads = THREADS.load(Ordering::Relaxed);
     Ok(move || {
-        // (Asking for the number of cores takes longer than casting some thousand elements, so it is done when needed.)
+        // Asking for the number of cores takes longer than casting some thousand elements, so it is done when needed.
         let most = || std::thread::available_parallelism().map_or(1, |most| most.get());
         (threads > 0).then(|| threads.min(most()))
     })
 }
 
-/// The exception of an error of the crate.
+/// Returns the exception for an error of the crate.
 pub(crate) fn failed(error: Error) -> PyErr {
     match error {
         Error::Allocation { .. } | Error::PlanAllocation { .. } | Error::SizeOverflow { .. } => {

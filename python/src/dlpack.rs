@@ -22,12 +22,12 @@ const NEW: &CStr = c"dltensor_versioned";
 const NEW_USED: &CStr = c"used_dltensor_versioned";
 const EXCHANGE: &CStr = c"dlpack_exchange_api";
 const CPU: i32 = 1;
-/// Devices whose memory is the host's, pinned for a GPU: of CUDA and of ROCm.
+/// Devices whose memory is the host's, pinned for a GPU: those of CUDA and of ROCm.
 const PINNED: [i32; 2] = [3, 11];
 const READ_ONLY: u64 = 1;
-/// The flag that the memory is a copy, which nobody else has.
+/// The flag for memory that is a copy, which nobody else has.
 const COPIED: u64 = 2;
-/// The flag that elements of fewer than 8 bits have a byte each.
+/// The flag for elements of fewer than 8 bits that have a byte each.
 const PADDED: u64 = 4;
 /// The most dimensions that an array of NumPy has.
 const MOST_DIMENSIONS: usize = 64;
@@ -71,14 +71,15 @@ enum Which {
     New(*mut Versioned),
 }
 
-// SAFETY: any thread may delete a tensor, and the pointers are not used for anything else after the import.
+// SAFETY: any thread may delete a tensor, and after the import the pointers serve nothing else.
 unsafe impl Send for Imported {}
-// SAFETY: as above: a shared reference does nothing.
+// SAFETY: as above. A shared reference does nothing.
 unsafe impl Sync for Imported {}
 
 impl Drop for Imported {
     fn drop(&mut self) {
-        // (Deleters may set or clear an exception that is being raised. Without an interpreter, the memory need not be freed.)
+        // Deleters may set or clear an exception, so one that is being raised is kept. Without an interpreter, the memory need not be
+        // freed.
         _ = Python::try_attach(|py| {
             let error = PyErr::take(py);
             // SAFETY: the capsule of the tensor was renamed, so nobody else deletes it.
@@ -127,11 +128,11 @@ struct Exchange {
 /// Exports an object, and stores a pointer to the tensor; returns 0, or sets an exception.
 type Export = unsafe extern "C" fn(*mut ffi::PyObject, *mut *mut Versioned) -> c_int;
 
-/// The types of torch, once it was imported.
+/// The types of torch, once it is imported.
 struct Torch {
     tensor: Py<PyType>,
     parameter: Py<PyType>,
-    /// Does what `__dlpack__` does, without a call in Python, which takes as long as casting some ten thousand elements.
+    /// Does what `__dlpack__` does without a call in Python, which takes as long as casting some ten thousand elements.
     export: Option<Export>,
 }
 
@@ -144,7 +145,7 @@ impl Torch {
         // SAFETY: the interpreter has the dictionary of modules, and lends it.
         let modules = unsafe { Bound::from_borrowed_ptr(py, ffi::PyImport_GetModuleDict()) };
         let Some(torch) = modules.cast::<PyDict>()?.get_item(intern!(py, "torch"))? else { return Ok(None) };
-        // (While it is being imported, some of it is missing.)
+        // While torch is being imported, some of it is missing.
         let Some(torch) = Self::of(&torch)? else { return Ok(None) };
         Ok(TORCH.get_or_init(py, || Some(torch)).as_ref())
     }
@@ -177,8 +178,8 @@ impl Torch {
     }
 }
 
-/// Imports a tensor of torch on the CPU without a call in Python. None if it is something else, a subclass with its own `__dlpack__`, or
-/// a tensor that `__dlpack__` refuses.
+/// Imports a tensor of torch on the CPU without a call of `__dlpack__` in Python. None if it is something else, a subclass with its own
+/// `__dlpack__`, or a tensor that `__dlpack__` refuses.
 pub(crate) fn import_tensor<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Handed<'py>>> {
     let py = given.py();
     let Some(torch) = Torch::get(py)? else { return Ok(None) };
@@ -187,7 +188,7 @@ pub(crate) fn import_tensor<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<H
     if !is_plain && !of.is_subclass(torch.tensor.bind(py))? {
         return Ok(None);
     }
-    // (torch would export the elements without the pending change of sign.)
+    // torch would export the elements without the pending change of sign.
     if given.call_method0(intern!(py, "is_neg")).is_ok_and(|is_neg| is_neg.is_truthy().unwrap_or(false)) {
         return Err(PyBufferError::new_err(
             "x is a view of torch whose elements count with the opposite sign; lanecast needs them as they lie (x.resolve_neg())",
@@ -203,7 +204,7 @@ pub(crate) fn import_tensor<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<H
     // SAFETY: the object has the type whose function this is. The tensor that it makes is ours to delete.
     let done = unsafe { export(given.as_ptr(), &raw mut tensor) };
     if done != 0 || tensor.is_null() {
-        // (A sparse tensor, or one on the device `meta`: the error of `__dlpack__` says so.)
+        // A sparse tensor, or one on the device `meta`: the error of `__dlpack__` says so.
         _ = PyErr::take(py);
         return Ok(None);
     }
@@ -227,7 +228,7 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
         let device: Bound<'py, PyAny> = given.call_method0("__dlpack_device__")?;
         let read = || -> PyResult<(i32, i32)> {
             let (kind, id) = (device.get_item(0)?, device.get_item(1)?);
-            // (The kind may be an enumeration.)
+            // The kind may be an enumeration.
             Ok((kind.call_method0("__int__")?.extract()?, id.extract()?))
         };
         let Ok((kind, id)) = read() else {
@@ -240,12 +241,12 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     }
     let version = PyDict::new(py);
     version.set_item("max_version", (1, 1))?;
-    // Who gives a capsule without a version, in which nothing says whether it may be written, gives something to read, as for NumPy; but
-    // older versions of torch have no others, and nothing that is read-only.
+    // A capsule without a version does not say whether it may be written. It is taken for read-only, as NumPy does, except from torch,
+    // whose older versions give no other capsules and nothing that is read-only.
     let module = given.get_type().module()?;
     let unsaid = if module.to_str()?.split('.').next() == Some("torch") { 0 } else { READ_ONLY };
     let capsule = match given.call_method("__dlpack__", (), Some(&version)) {
-        // (It does not know the argument. What is derived from TypeError says something else.)
+        // It does not know the argument. An exception of a class derived from TypeError says something else.
         Err(error) if error.get_type(py).is(py.get_type::<PyTypeError>()) => {
             given.call_method0("__dlpack__")?
         }
@@ -269,11 +270,12 @@ fn on_cpu(kind: i32, id: i32) -> PyResult<()> {
     )))
 }
 
-/// `unsaid` are the flags of a tensor that has none.
+/// Imports the tensor in a capsule. `unsaid` are the flags of a tensor that has none.
 fn take<'py>(capsule: &Bound<'py, PyCapsule>, unsaid: u64) -> PyResult<Handed<'py>> {
     let py = capsule.py();
     let raw = capsule.as_ptr();
-    // SAFETY: a capsule of this name has a pointer to this struct. Once it is renamed, `Imported` deletes that, and not the capsule.
+    // SAFETY: a capsule of this name has a pointer to this struct. Once the capsule is renamed, `Imported` deletes the tensor, and the
+    // capsule does not.
     unsafe {
         if ffi::PyCapsule_IsValid(raw, NEW.as_ptr()) == 1 {
             let tensor = ffi::PyCapsule_GetPointer(raw, NEW.as_ptr()).cast::<Versioned>();
@@ -300,10 +302,10 @@ fn take<'py>(capsule: &Bound<'py, PyCapsule>, unsaid: u64) -> PyResult<Handed<'p
 /// Imports a tensor.
 ///
 /// # Safety
-/// The pointer is to a tensor, and nobody else deletes that.
+/// The pointer is to a tensor that nobody else deletes.
 unsafe fn own<'py>(py: Python<'py>, tensor: *mut Versioned) -> PyResult<Handed<'py>> {
     let imported = Imported(Which::New(tensor));
-    // SAFETY: the version can be read of every tensor, and the rest if the major version is 1.
+    // SAFETY: the version of any tensor can be read, and the rest if the major version is 1.
     let (major, known) = unsafe {
         let major = (*tensor).version[0];
         (major, (major == 1).then(|| ((*tensor).tensor, (*tensor).flags)))
@@ -319,12 +321,12 @@ unsafe fn own<'py>(py: Python<'py>, tensor: *mut Versioned) -> PyResult<Handed<'
 /// The layout of the elements of a tensor.
 struct Layout {
     shape: Vec<usize>,
-    /// In bytes; for packed elements, in units of the tensor.
+    /// In bytes or, for packed elements, in units of the tensor.
     strides: Vec<isize>,
     elements: i128,
 }
 
-/// Reads and checks the shape and the strides of a tensor. (Its strides count elements.)
+/// Reads and checks the shape and the strides of a tensor. DLPack's strides count elements.
 fn layout(tensor: &Tensor, itemsize: usize) -> PyResult<Layout> {
     let refuse = |message: String| Err(PyBufferError::new_err(message));
     let ndim = usize::try_from(tensor.ndim).ok().filter(|&ndim| ndim <= MOST_DIMENSIONS);
@@ -379,7 +381,7 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
         ));
     };
     let is_packed = dtype.is_packed() && flags & PADDED == 0;
-    // (Lanes that are one byte together, as in torch's float4_e2m1fn_x2, are packed elements.)
+    // Lanes that together are one byte, as in torch's float4_e2m1fn_x2, are packed elements.
     let lanes = usize::from(tensor.lanes);
     let are_bytes = is_packed && lanes * usize::from(tensor.bits) == 8 && tensor.ndim > 0;
     if lanes != 1 && !are_bytes {
@@ -388,13 +390,13 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
         ));
     }
     let Layout { mut shape, strides, elements } = layout(tensor, dtype.itemsize())?;
-    // (From here on, the deleter is called when `base` is freed.)
+    // From here on, the deleter is called when `base` is freed.
     let base = Bound::new(py, imported)?.into_any();
     let data = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
     let writable = flags & READ_ONLY == 0;
     if !is_packed {
         let descr = Table::get(py)?.descr(py, dtype)?;
-        // SAFETY: the producer's promise, as long as the tensor is not deleted. It is in memory of the host.
+        // SAFETY: the producer's promise, as long as the tensor is not deleted. The memory is the host's.
         return unsafe { borrowed(descr, &shape, &strides, data, writable, base) }.map(Handed::Array);
     }
     let mut dense = 1;
@@ -407,7 +409,7 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
         dense *= extent as isize;
     }
     if let Some(last) = shape.last_mut() {
-        // (Saturates only if there are no elements.)
+        // Saturates only if there are no elements.
         *last = last.saturating_mul(lanes);
     }
     let bits = elements.saturating_mul(i128::from(tensor.lanes)).saturating_mul(i128::from(dtype.bits()));
@@ -448,10 +450,10 @@ pub(crate) fn dlpack_capsule<'py>(
     let mut pairs = 1;
     let (dtype, shape, strides) = match packed {
         Some((dtype, shape)) => {
-            // (Its attributes may have been changed since the PackedArray was made, so they are checked again.)
+            // The attributes may have been changed since the PackedArray was made, so they are checked again.
             let Packed { dtype, shape, .. } = Packed::of(View::new(array)?, &dtype, &shape, false)?;
             let mut shape: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
-            // (float4 as bytes of two lanes, which is how torch imports packed elements.)
+            // float4 is exported as bytes of two lanes, which is how torch imports packed elements.
             if let (DType::F4E2M1, Some(last)) = (dtype, shape.last_mut())
                 && *last % 2 == 0
             {
@@ -465,7 +467,7 @@ pub(crate) fn dlpack_capsule<'py>(
         }
         None => {
             let size = view.itemsize() as isize;
-            // (Where there is nothing to step to, strides may be anything.)
+            // Where there is nothing to step to, strides may be anything.
             let steps = |&(extent, _): &(&usize, &isize)| *extent > 1;
             let is_empty = view.shape.contains(&0);
             let mut steps = view.shape.iter().zip(&view.strides).filter(steps);
@@ -510,7 +512,7 @@ pub(crate) fn dlpack_capsule<'py>(
     capsule(py, tensor, owned, versioned.then_some(flags))
 }
 
-/// Makes the capsule of a tensor, which owns what that refers to: with a version and flags, or as DLPack was before.
+/// Makes the capsule of a tensor, which owns what the tensor refers to: with a version and flags, or without, as before DLPack 1.0.
 fn capsule(
     py: Python<'_>,
     tensor: Tensor,

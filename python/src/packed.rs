@@ -17,7 +17,7 @@ use crate::view::{View, laid_out, order, to_array};
 
 /// Packed elements, and the array of their bytes.
 pub(crate) struct Packed<'py> {
-    /// The bytes (uint8), which are contiguous.
+    /// The contiguous bytes (uint8).
     pub(crate) data: View<'py>,
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
@@ -32,7 +32,7 @@ impl<'py> Packed<'py> {
         Self::of(data, &given.getattr("dtype")?, &given.getattr("shape")?, high_first)
     }
 
-    /// Packed elements of a dtype and shape, of these bytes.
+    /// Makes packed elements of a dtype and shape from these bytes.
     pub(crate) fn of(
         data: View<'py>,
         dtype: &Bound<'py, PyAny>,
@@ -79,7 +79,7 @@ impl<'py> Packed<'py> {
         if self.high_first { Packing::HighFirst } else { Packing::LowFirst }
     }
 
-    /// A new array of the same shape.
+    /// Makes a new array of the same shape.
     pub(crate) fn like(&self, descr: &Bound<'py, PyArrayDescr>) -> PyResult<View<'py>> {
         empty(&self.shape, descr)
     }
@@ -97,7 +97,7 @@ impl<'py> Packed<'py> {
     }
 }
 
-/// A new array in C order.
+/// Makes a new array in C order.
 pub(crate) fn empty<'py>(shape: &[usize], descr: &Bound<'py, PyArrayDescr>) -> PyResult<View<'py>> {
     let py = descr.py();
     let lengths: Result<Vec<npy_intp>, _> = shape.iter().map(|&extent| npy_intp::try_from(extent)).collect();
@@ -129,7 +129,7 @@ impl<'py> Source<'py> {
         })
     }
 
-    /// The same elements contiguous, in C order: a copy, if they are not.
+    /// Returns the same elements contiguous, in C order: a copy, if they are not.
     pub(crate) fn contiguous(self) -> PyResult<Self> {
         Ok(match self {
             Self::Array(view) => Self::Array(view.contiguous()?),
@@ -137,7 +137,7 @@ impl<'py> Source<'py> {
         })
     }
 
-    /// The elements as an array.
+    /// Returns the elements as an array. Packed elements are unpacked.
     pub(crate) fn into_view(self) -> PyResult<View<'py>> {
         match self {
             Self::Array(view) => Ok(view),
@@ -166,7 +166,7 @@ impl<'py> Source<'py> {
         }
     }
 
-    /// The bytes of contiguous elements.
+    /// Returns the bytes of contiguous elements.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Array(view) => view.bytes(),

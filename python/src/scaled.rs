@@ -29,7 +29,7 @@ fn wrong(error: Error) -> PyErr {
     }
 }
 
-/// The dtype of codes, which are in the machine's byte order.
+/// Reads the dtype of codes, which must be in the machine's byte order.
 fn native(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     let of = meant_ordered(dtype)?;
     if of.swapped {
@@ -82,7 +82,7 @@ fn read(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<Scaling> {
 /// Reads the number of a dimension, which is counted from the last one if it is negative.
 fn read_axis(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<usize> {
     let all = dims as isize;
-    // (An integer that is too large for this type is no dimension.)
+    // An integer that is too large for this type is no dimension.
     match given.extract::<isize>() {
         Ok(axis) if (-all..all).contains(&axis) => Ok(axis.rem_euclid(all) as usize),
         _ => {
@@ -121,7 +121,7 @@ fn read_tensor_scale(scaling: &Bound<'_, PyAny>) -> PyResult<TensorScale> {
     Ok(if divides { TensorScale::Divide(value) } else { TensorScale::Multiply(value) })
 }
 
-/// The shape of the buffer of scales, and that of the array which users see. Scales in tiles are shown as they are in the buffer.
+/// The shape of the scales, and that of their buffer. Users see scales in the first; those in tiles are shown as they are in the buffer.
 struct Shown {
     scale_shape: Vec<usize>,
     buffer: Vec<usize>,
@@ -143,7 +143,7 @@ impl Shown {
         Ok(Self { scale_shape, buffer, layout: scaling.layout })
     }
 
-    /// The array that users see: of the shape of the scales, whatever their order in the buffer.
+    /// Returns the array that users see: in the shape of the scales, whatever their order in the buffer.
     fn show<'py>(&self, buffer: &View<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = buffer.array.as_any();
         match self.layout {
@@ -154,8 +154,8 @@ impl Shown {
         }
     }
 
-    /// Reads given scales or zero points, and brings them to the order that is needed. Dimensions of length 1 may be left out; if there are
-    /// as many dimensions as needed, all must agree.
+    /// Reads given scales or zero points, and brings them to the order that is needed. Dimensions of length 1 may be left out; with as many
+    /// dimensions as needed, all must agree.
     fn read<'py>(
         &self,
         what: &str,
@@ -167,10 +167,10 @@ impl Shown {
         let source = Source::read(given)?;
         let has = source.dtype();
         if has != dtype {
-            // (Checkpoints have such scales as bytes, if they have no dtype for them.)
+            // Checkpoints store such scales as bytes if they have no dtype for them.
             let are_bytes = has == DType::U8 && dtype.bits() == 8 && dtype.float_format().is_some();
             let help = if are_bytes {
-                // (`view` of torch does not take strings.)
+                // `view` of torch does not take strings.
                 let is_tensor = given.get_type().module()?.to_string().starts_with("torch");
                 let named = if is_tensor { format!("torch.{dtype}") } else { format!("'{dtype}'") };
                 format!(": if they are its codes, pass them as {what}.view({named})")
@@ -200,7 +200,7 @@ impl Shown {
             }
             source => source,
         };
-        // (Scales must have the byte order of the elements.)
+        // Scales must have the byte order of the elements.
         match source {
             Source::Array(view) if view::order(view.of) != order && view.of.dtype.part().bits() > 8 => {
                 let descr = view.array.as_any().getattr("dtype")?.call_method0("newbyteorder")?;
@@ -212,7 +212,7 @@ impl Shown {
         .contiguous()
     }
 
-    /// Scales and zero points of elements.
+    /// Reads the given scales and zero points of elements.
     fn given<'py>(
         &self,
         scaling: &Scaling,
@@ -241,7 +241,7 @@ impl Shown {
     }
 }
 
-/// A new buffer for elements, one per byte or packed.
+/// Makes a new buffer for elements, one per byte or packed.
 fn codes_buffer<'py>(
     py: Python<'py>,
     dtype: DType,
@@ -260,7 +260,7 @@ fn codes_buffer<'py>(
     }
 }
 
-/// The packing that `packed` means: None is one element per byte; otherwise it says whether the high bits come first.
+/// Returns the packing that `packed` means: None is one element per byte; a bool says whether the high bits come first.
 fn packing_of(dtype: DType, packed: Option<bool>) -> PyResult<Packing> {
     match packed {
         None => Ok(Packing::OnePerByte),
@@ -285,7 +285,7 @@ fn run<T: Send>(
     watched(py, how, "pieces", cast)?.map_err(wrong)
 }
 
-/// The options of a cast between two layouts.
+/// Returns the options of a cast between two layouts.
 fn laid_out(options: &CastOptions, from: (Packing, ByteOrder), to: (Packing, ByteOrder)) -> CastOptions {
     options.src_packing(from.0).src_order(from.1).dst_packing(to.0).dst_order(to.1)
 }
@@ -324,7 +324,7 @@ pub(crate) fn quantize<'py>(
     let quantizer = Quantizer::new(src.dtype(), to, &scaling, &options).map_err(wrong)?;
     let shown = Shown::new(&scaling, &shape)?;
     let codes = codes_buffer(py, to, packing, &shape)?;
-    // SAFETY: a new array, of which nobody else knows.
+    // SAFETY: a new array that nobody else knows.
     let result = unsafe { codes.bytes_mut() };
     let source = src.bytes();
     if let Some(scales) = scales {
@@ -336,11 +336,11 @@ pub(crate) fn quantize<'py>(
         return Ok((PyTuple::new(py, &shape)?, codes.array.into_any(), scales.clone(), None, None));
     }
     let found = empty(&shown.buffer, &Table::get(py)?.descr(py, scaling.scale_dtype)?)?;
-    // SAFETY: a new array, of which nobody else knows.
+    // SAFETY: a new array that nobody else knows.
     let factors = unsafe { found.bytes_mut() };
     let (zeros, tensor) = if affine {
         let zeros = codes_buffer(py, to, packing, &shown.scale_shape)?;
-        // SAFETY: a new array, of which nobody else knows.
+        // SAFETY: a new array that nobody else knows.
         let offsets = unsafe { zeros.bytes_mut() };
         let done = run(py, &how, |parallel| {
             quantizer.par_quantize_affine(source, &shape, result, factors, offsets, parallel)
@@ -380,7 +380,7 @@ pub(crate) fn scale_shape<'py>(
     shape: Vec<usize>,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let shown = Shown::new(&read(scaling, shape.len())?, &shape)?;
-    // (That which users see and give.)
+    // The shape that users see and give.
     let is_swizzled = shown.layout == ScaleLayout::Swizzle32x4x4;
     PyTuple::new(py, if is_swizzled { shown.buffer } else { shown.scale_shape })
 }
@@ -412,7 +412,7 @@ pub(crate) fn dequantize<'py>(
     let (factors, zeros) = given(&src, &scaling, scales, zero_points)?;
     let wanted = out.map(|out| wanted_out(out, to, &descr, &shape)).transpose()?;
     let dst = empty(&shape, &descr)?;
-    // SAFETY: a new array, of which nobody else knows.
+    // SAFETY: a new array that nobody else knows.
     let result = unsafe { dst.bytes_mut() };
     let (source, factors, zeros) = (src.bytes(), factors.bytes(), zeros.as_ref().map(Source::bytes));
     run(py, &how, |parallel| {
@@ -454,7 +454,7 @@ pub(crate) fn requantize<'py>(
     let shown = Shown::new(&to_scaling, &shape)?;
     let codes = codes_buffer(py, to, packing, &shape)?;
     let found = empty(&shown.buffer, &Table::get(py)?.descr(py, to_scaling.scale_dtype)?)?;
-    // SAFETY: new arrays, of which nobody else knows.
+    // SAFETY: new arrays that nobody else knows.
     let (result, new_factors) = unsafe { (codes.bytes_mut(), found.bytes_mut()) };
     let (source, factors, zeros) = (src.bytes(), factors.bytes(), zeros.as_ref().map(Source::bytes));
     let done = run(py, &how, |parallel| {

@@ -26,7 +26,7 @@ pub(crate) struct View<'py> {
 }
 
 impl<'py> View<'py> {
-    /// The view of an array whose dtype lanecast has.
+    /// Returns the view of an array whose dtype lanecast has.
     pub(crate) fn new(array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
         let descr = array.dtype();
         let Some(of) = Table::get(array.py())?.ordered(&descr) else {
@@ -38,7 +38,7 @@ impl<'py> View<'py> {
         Ok(Self { array: array.clone(), data, shape, strides, of })
     }
 
-    /// The view of anything that can be read as an array. Packed elements are unpacked first.
+    /// Returns the view of anything that can be read as an array. Packed elements are unpacked first.
     pub(crate) fn read(given: &Bound<'py, PyAny>) -> PyResult<Self> {
         match to_array(given)? {
             Handed::Array(array) => Self::new(&array),
@@ -46,7 +46,7 @@ impl<'py> View<'py> {
         }
     }
 
-    /// The view of anything that can be written as an array.
+    /// Returns the view of anything that can be written as an array.
     pub(crate) fn write(given: &Bound<'py, PyAny>) -> PyResult<Self> {
         let array = if let Ok(array) = given.cast::<PyUntypedArray>() {
             array.clone()
@@ -77,7 +77,7 @@ impl<'py> View<'py> {
         Self::new(&array)
     }
 
-    /// A new array of the same shape. `order` has NumPy's meaning.
+    /// Makes a new array of the same shape. `order` has NumPy's meaning.
     pub(crate) fn like(&self, descr: &Bound<'py, PyArrayDescr>, order: NPY_ORDER) -> PyResult<Self> {
         let py = self.array.py();
         // SAFETY: the function takes over the reference to the dtype, and returns a new one to an array.
@@ -97,7 +97,7 @@ impl<'py> View<'py> {
         self.of.dtype.itemsize()
     }
 
-    /// The bytes of contiguous elements.
+    /// Returns the bytes of contiguous elements.
     pub(crate) fn bytes(&self) -> &[u8] {
         debug_assert!(self.is_contiguous() || self.len() == 0);
         if self.len() == 0 {
@@ -108,13 +108,13 @@ impl<'py> View<'py> {
         unsafe { core::slice::from_raw_parts(self.data, self.len() * self.itemsize()) }
     }
 
-    /// The same, to write to.
+    /// Returns the bytes of contiguous elements, to write to.
     ///
     /// # Safety
     /// The elements are contiguous, and nobody else uses them: the array is new.
     #[expect(clippy::mut_from_ref, reason = "the memory is not that of the view")]
     pub(crate) unsafe fn bytes_mut(&self) -> &mut [u8] {
-        // SAFETY: the caller's promise. (The pointer of an array without elements is not null, and not used.)
+        // SAFETY: the caller's promise. The pointer of an array without elements is not null, and not used.
         unsafe { core::slice::from_raw_parts_mut(self.data, self.len() * self.itemsize()) }
     }
 
@@ -123,7 +123,7 @@ impl<'py> View<'py> {
         self.array.is_c_contiguous()
     }
 
-    /// The addresses of the first byte of the elements, and of the one after the last.
+    /// Returns the address of the first byte of the elements, and that after the last.
     pub(crate) fn reach(&self) -> (usize, usize) {
         let (mut first, mut end) = (0, self.itemsize() as isize);
         for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
@@ -134,7 +134,7 @@ impl<'py> View<'py> {
         if self.len() == 0 { (0, 0) } else { (at(first), at(end)) }
     }
 
-    /// The same elements, contiguous in C order: a copy, if they are not.
+    /// Returns the same elements contiguous in C order: a copy, if they are not.
     pub(crate) fn contiguous(self) -> PyResult<Self> {
         if self.is_contiguous() {
             return Ok(self);
@@ -142,7 +142,7 @@ impl<'py> View<'py> {
         self.copy(NPY_ORDER::NPY_CORDER)
     }
 
-    /// A copy.
+    /// Returns a copy. `order` has NumPy's meaning.
     pub(crate) fn copy(&self, order: NPY_ORDER) -> PyResult<Self> {
         let py = self.array.py();
         // SAFETY: the object is an array, and the result is a new reference to one.
@@ -154,7 +154,7 @@ impl<'py> View<'py> {
     }
 }
 
-/// The options with the byte orders and packings of two arrays.
+/// Returns the options with the byte orders of two arrays, and one element per byte.
 pub(crate) fn laid_out(options: &CastOptions, src: Ordered, dst: Ordered) -> CastOptions {
     options
         .src_packing(Packing::OnePerByte)
@@ -189,11 +189,11 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
         return Ok(Handed::Packed(Packed::new(given)?));
     }
     check_nulls(given)?;
-    // (Scalars of NumPy have buffers, too, but those of ml_dtypes without a format.)
+    // Scalars of NumPy have buffers, too, but those of ml_dtypes have no format.
     let is_scalar = given.is_instance(&py.import("numpy")?.getattr("generic")?)?;
     if !is_scalar && given.hasattr("__dlpack__")? {
         return match dlpack::import(given) {
-            // (JAX exports no integers of 2 and 4 bits, and pyarrow no bools, but they make arrays of them.)
+            // JAX exports no integers of 2 and 4 bits, and pyarrow no bools, but both make arrays of them.
             Err(error)
                 if (error.is_instance_of::<PyRuntimeError>(py)
                     || error.is_instance_of::<PyTypeError>(py))
@@ -207,13 +207,13 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
     Ok(Handed::Array(as_array(given)?))
 }
 
-/// Refuses what has nulls: an Arrow array, or a column or a table of pyarrow, polars or pandas. NumPy would make NaN of them.
+/// Refuses an Arrow array, a column or a table (of pyarrow, polars or pandas) that has nulls, of which NumPy would make NaN.
 fn check_nulls(given: &Bound<'_, PyAny>) -> PyResult<()> {
     if given.is_instance_of::<PyInt>() || given.is_instance_of::<PyFloat>() {
         return Ok(());
     }
     let columns = match given.cast::<PyList>() {
-        // (Of numbers, mostly, or of rows.)
+        // Most lists are of numbers or rows; this looks for lists of columns.
         Ok(list) => match list.get_item(0) {
             Ok(first) if first.hasattr(intern!(given.py(), "null_count"))? => Some(list.iter().collect()),
             _ => return Ok(()),
@@ -235,14 +235,14 @@ fn check_nulls(given: &Bound<'_, PyAny>) -> PyResult<()> {
     )))
 }
 
-/// The columns of a table of pyarrow, polars or pandas. None: it is none.
+/// Returns the columns of a table of pyarrow, polars or pandas. None if it is not one.
 fn columns<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
     let py = given.py();
     for (method, of) in
         [(intern!(py, "itercolumns"), 0), (intern!(py, "iter_columns"), 0), (intern!(py, "items"), 1)]
     {
         let Some(columns) = given.getattr_opt(method)? else { continue };
-        // (A series of pandas has items, too: its elements. So has a dict.)
+        // A series of pandas has items, too: its elements. So has a dict.
         if given.hasattr(intern!(py, "dtype"))? || of == 1 && !given.hasattr(intern!(py, "dtypes"))? {
             continue;
         }
@@ -261,7 +261,7 @@ fn count_nulls(column: &Bound<'_, PyAny>) -> PyResult<u64> {
             nulls => Ok(nulls),
         };
     }
-    // Those of pandas have nulls if their dtype is none of NumPy's.
+    // Columns of pandas can have nulls if their dtype is not NumPy's.
     let Some(is_null) = column.getattr_opt(intern!(py, "isna"))? else { return Ok(0) };
     match column.getattr_opt(intern!(py, "dtype"))? {
         // What pandas keeps by pyarrow, pyarrow counts.
@@ -311,7 +311,7 @@ fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArra
         false => array,
     };
     let array: Bound<'py, PyUntypedArray> = array.cast_into()?;
-    // (NumPy makes an array of one object of anything that it does not know.)
+    // NumPy makes an array of one object of anything that it does not know.
     if array.ndim() == 0 && array.dtype().kind() == b'O' {
         if given.is_instance_of::<PyInt>() {
             return Err(PyTypeError::new_err(
@@ -329,7 +329,7 @@ fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArra
 /// Makes an array of memory that `base` owns.
 ///
 /// # Safety
-/// The elements of this shape with these strides are readable, and if `writable`, writable, as long as `base` lives.
+/// The elements of this shape with these strides are readable, and writable if `writable`, as long as `base` lives.
 pub(crate) unsafe fn borrowed<'py>(
     descr: Bound<'py, PyArrayDescr>,
     shape: &[usize],
@@ -359,7 +359,7 @@ pub(crate) unsafe fn borrowed<'py>(
         if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base.into_ptr()) < 0 {
             return Err(PyErr::fetch(py));
         }
-        // (NumPy sets the flag of alignment only for memory that it has allocated.)
+        // NumPy sets the flag of alignment only for memory that it has allocated.
         PY_ARRAY_API.PyArray_UpdateFlags(py, array.as_ptr().cast(), numpy::npyffi::NPY_ARRAY_ALIGNED);
         Ok(array.cast_into()?)
     }
