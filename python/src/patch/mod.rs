@@ -1,7 +1,7 @@
 //! `patch`: makes NumPy's own casts run our kernels.
 //!
-//! For every cast, NumPy calls a function of the method of its pair of dtypes, which chooses a loop. That function is replaced by one
-//! that chooses a loop of ours. Our loop leaves those elements to the original loop for which that may give other results.
+//! For every cast, NumPy calls a function of the method for its pair of dtypes, which chooses a loop. That function is replaced by one that
+//! chooses a loop of ours. Our loop leaves to the original loop those elements for which that may give other results.
 
 mod numpy;
 mod pair;
@@ -25,7 +25,7 @@ use pair::{EXACT, FEW, HAS_FLAGS, Pair, Scratch, THREADS};
 /// The casts that are patched.
 #[derive(Default)]
 struct State {
-    /// The arguments exact, threads and numpy of the last call of `patch`. None: nothing is patched.
+    /// The arguments exact, threads and numpy of the last call of `patch`. None if nothing is patched.
     config: Option<(bool, usize, bool)>,
     pairs: Vec<&'static Pair>,
     skipped: Skipped,
@@ -34,7 +34,7 @@ struct State {
 static STATE: Mutex<State> = Mutex::new(State { config: None, pairs: Vec::new(), skipped: Vec::new() });
 
 fn state() -> MutexGuard<'static, State> {
-    // (Nothing panics under the lock.)
+    // Nothing panics under the lock.
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -56,12 +56,12 @@ struct Candidate {
     dtypes: [DType; 2],
     method: *mut Method,
     kind: numpy::Kind,
-    /// The loops of a legacy cast for which no pair was made yet.
+    /// The loops of a legacy cast for which there is no pair yet.
     legacy: Option<Legacy>,
     descriptors: [*mut PyArray_Descr; 2],
 }
 
-/// The casts that can be patched; `descrs` hold their descriptors.
+/// Returns the casts that can be patched; `descrs` hold their descriptors.
 fn candidates(
     system: &Numpy<'_>,
     descrs: &[(DType, Bound<'_, PyAny>)],
@@ -105,10 +105,10 @@ fn candidates(
     Ok(found)
 }
 
-/// The pair of a cast, which is made and proven if there is none yet. None if the cast is skipped.
+/// Returns the pair of a cast, which is made and proven if there is none yet. None if the cast is skipped.
 ///
 /// # Safety
-/// With the GIL and under the lock; the descriptors are those of the dtypes.
+/// The caller has the GIL and the lock, and the descriptors are those of the dtypes.
 unsafe fn proven(candidate: &Candidate, skipped: &mut Skipped) -> PyResult<Option<&'static Pair>> {
     let &Candidate { dtypes, method, kind, legacy, descriptors } = candidate;
     if let Some(pair) = pair::find(method) {
@@ -199,7 +199,7 @@ pub(crate) fn leave_few(elements: isize) {
     FEW.store(elements, Ordering::Relaxed);
 }
 
-/// NumPy's dtype of a type number.
+/// Returns NumPy's dtype of a type number.
 fn descr_of_number(py: Python<'_>, number: c_int) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: the API returns a new reference, or sets an error.
     unsafe {
@@ -210,7 +210,7 @@ fn descr_of_number(py: Python<'_>, number: c_int) -> PyResult<Bound<'_, PyAny>> 
     }
 }
 
-/// Restores the function of a method. False if other code has changed it since.
+/// Restores the function of a method. Returns false if other code has changed it since.
 fn restore(pair: &Pair) -> bool {
     // SAFETY: the layout of the method was proven.
     let pointer = unsafe { &(*pair.method).get_strided_loop };
@@ -239,7 +239,7 @@ type Shown<'py> = (Option<(bool, usize, bool)>, Bound<'py, PyList>, Bound<'py, P
 /// and from how many elements on they are cast by kernels; and what was skipped.
 #[pyfunction]
 pub(crate) fn patch_state(py: Python<'_>) -> PyResult<Shown<'_>> {
-    // (No Python objects are made under the lock, as that may run any code.)
+    // No Python objects are made under the lock, as that may run any code.
     let (config, pairs, skipped) = {
         let state = state();
         let pairs = state.pairs.iter().map(|pair| {

@@ -10,9 +10,9 @@ use pyo3::types::{PyCapsule, PyList};
 
 pub(super) const REQUIRES_PYAPI: c_int = 1;
 pub(super) const RUNTIME_FLAGS: c_int = 1 | 2;
-/// All flags that methods of casts have in known releases: the above, unaligned, reorderable; from NumPy 2.5 on, that it is a cast.
+/// All flags that methods of casts have in known releases: the above, unaligned, reorderable and, from NumPy 2.5 on, that it is a cast.
 const KNOWN_FLAGS: c_int = 0x1F | 1 << 17;
-/// Flags beside the level of casting: same_value is possible, and (before 2.0) the cast is a view.
+/// Flags beside the level of casting: same_value is possible, and (before NumPy 2.0) the cast is a view.
 const CASTING_FLAGS: c_int = 1 << 6 | 1 << 16;
 pub(super) const SAME_VALUE: u64 = 1;
 /// The feature version of the API from which a context has flags: NumPy 2.4.
@@ -37,7 +37,7 @@ pub(super) type Chosen = (Loop, *mut Aux);
 pub(super) struct Aux {
     pub(super) free: Option<unsafe extern "C" fn(*mut Aux)>,
     pub(super) clone: Option<unsafe extern "C" fn(*mut Aux) -> *mut Aux>,
-    /// Reserved by NumPy, which does not use it. In ours, the loop that gets these data.
+    /// Reserved by NumPy, which does not use it. In our data, the loop that gets them.
     pub(super) own: Option<Loop>,
     pub(super) reserved: *mut c_void,
 }
@@ -55,7 +55,7 @@ pub(super) struct Registered {
 #[derive(Clone, Copy)]
 pub(super) struct Legacy {
     pub(super) chosen: [Chosen; 2],
-    /// The auxiliary data are [`Registered`]: the loops only call its function, and do not need the GIL.
+    /// Whether the auxiliary data are [`Registered`]: the loops only call its function, and do not need the GIL.
     pub(super) is_plain: bool,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// A context for a call that is not NumPy's.
+    /// Makes a context for a call that is not NumPy's.
     pub(super) fn new(method: *mut Method, descriptors: *const *mut numpy::npyffi::PyArray_Descr) -> Self {
         let none = core::ptr::null_mut::<c_void>();
         Self { caller: none.cast(), method, descriptors, _reserved: none, flags: 0, _parameters: none }
@@ -112,7 +112,7 @@ struct BoundMethod {
 /// The two kinds of methods of casts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Of registered dtypes: two loops, for contiguous elements and for others, which call one function.
+    /// Methods of registered dtypes: two loops, for contiguous elements and for others, which call one function.
     Legacy,
     /// NumPy's own: four loops.
     Numeric,
@@ -124,7 +124,7 @@ pub(super) struct Numpy<'py> {
     /// The addresses at which the files of NumPy's code and of ml_dtypes' are loaded.
     module: usize,
     registrar: Option<usize>,
-    /// A context has flags.
+    /// Whether a context has flags.
     pub(super) has_flags: bool,
 }
 
@@ -135,7 +135,7 @@ impl<'py> Numpy<'py> {
             PyRuntimeError::new_err("this NumPy has no _get_castingimpl, by which casts are found")
         })?;
         let capsule = umath.getattr("_ARRAY_API")?.cast_into::<PyCapsule>()?;
-        // SAFETY: the capsule holds NumPy's table of functions. Entry 211 is that of the feature version.
+        // SAFETY: the capsule holds NumPy's table of functions. Entry 211 returns the feature version.
         let (api, feature) = unsafe {
             let api: *const *const c_void =
                 ffi::PyCapsule_GetPointer(capsule.as_ptr(), core::ptr::null()).cast();
@@ -148,7 +148,7 @@ impl<'py> Numpy<'py> {
         // SAFETY: the table has this entry.
         let module = module_of(unsafe { *api.add(211) })
             .ok_or_else(|| PyRuntimeError::new_err("where NumPy's code lies cannot be found out here"))?;
-        // (Other releases of ml_dtypes may not have such a module. Without it, `is_plain` is false.)
+        // Other releases of ml_dtypes may not have such a module. Without it, `is_plain` is false.
         let registrar = py.import("ml_dtypes._ml_dtypes_ext").ok().and_then(|registrar| {
             // SAFETY: it is an object; one without a definition, or none at all, is NULL.
             module_of(unsafe { ffi::PyModule_GetDef(registrar.as_ptr()) }.cast_const().cast())
@@ -157,7 +157,7 @@ impl<'py> Numpy<'py> {
         Ok(Self { casting_impl, module, registrar, has_flags: feature >= FEATURE_FLAGS })
     }
 
-    /// The method of the cast between two dtypes, if its layout is the known one. None if there is no such cast.
+    /// Returns the method of the cast between two dtypes. None if there is no such cast. Fails if its layout is not the known one.
     pub(super) fn method(
         &self,
         from: &Bound<'py, PyAny>,
@@ -168,7 +168,7 @@ impl<'py> Numpy<'py> {
             return Ok(None);
         }
         let odd = |what: &str| PyRuntimeError::new_err(format!("the cast of {from} to {to}: {what}"));
-        // (Its name says its type, before any pointer is dereferenced.)
+        // The name tells its type before any pointer is dereferenced.
         let text = bound.repr()?.to_string();
         let kind = if text.contains("`legacy_cast`") {
             Kind::Legacy
@@ -194,7 +194,7 @@ impl<'py> Numpy<'py> {
         if size < size_of::<Method>() {
             return Err(odd("its method is smaller than this NumPy's should be"));
         }
-        // SAFETY: the object has so many bytes. The name is read last, after everything else was checked.
+        // SAFETY: the object has that many bytes. The name is read last, after everything else was checked.
         let proven = unsafe {
             let get = (*method).get_strided_loop.load(core::sync::atomic::Ordering::Acquire);
             let loops = [
@@ -226,7 +226,7 @@ impl<'py> Numpy<'py> {
     }
 }
 
-/// What the original chooses for elements of an alignment and strides: the loop, its auxiliary data, and its flags. None: an error.
+/// Returns what the original chooses for elements of an alignment and strides: the loop, its auxiliary data and its flags. None: an error.
 ///
 /// # Safety
 /// The method is that of the descriptors, its layout was proven, and it is not patched.
@@ -239,7 +239,7 @@ unsafe fn ask(
 ) -> Option<(Option<Loop>, *mut Aux, c_int)> {
     let mut context = Context::new(method, descriptors.as_ptr());
     let (mut chosen, mut aux, mut flags) = (None, core::ptr::null_mut(), 0);
-    // SAFETY: the caller's promise. It is called as by NumPy, with the GIL.
+    // SAFETY: the caller's promise. The function is called as NumPy calls it, with the GIL.
     let answer = unsafe {
         let ask: GetLoop =
             core::mem::transmute((*method).get_strided_loop.load(core::sync::atomic::Ordering::Acquire));
@@ -255,8 +255,8 @@ unsafe fn ask(
 
 /// Runs a function without warnings: the originals of casts from complex to real warn when they choose a loop.
 ///
-/// Filters are the process's, and `catch_warnings` saves and restores all of them, by which threads lose theirs. So a filter is put before them
-/// and taken away, between which no code of Python runs, nor therefore another thread.
+/// Filters belong to the process, and `catch_warnings` saves and restores all of them, so that filters which other threads set meanwhile
+/// are lost. Instead, a filter is put before them and taken away, with no Python code and so no other thread in between.
 fn in_silence<T>(py: Python<'_>, run: impl FnOnce() -> T) -> PyResult<T> {
     let warnings = py.import("warnings")?;
     let flags = py.import("sys")?.getattr("flags")?;
@@ -278,8 +278,8 @@ fn in_silence<T>(py: Python<'_>, run: impl FnOnce() -> T) -> PyResult<T> {
 }
 
 impl Numpy<'_> {
-    /// The loops that the original chooses for strided and for contiguous elements. Their auxiliary data, which they only read, are kept
-    /// for good. None: it chooses none.
+    /// Returns the loops that the original chooses for strided and for contiguous elements. Their auxiliary data, which the loops only
+    /// read, are never freed. None: it chooses none.
     ///
     /// # Safety
     /// The method is that of the descriptors, its layout was proven, and it is not patched.
@@ -303,13 +303,13 @@ impl Numpy<'_> {
         }))
     }
 
-    /// Whether auxiliary data of NumPy are a [`Registered`] with a function of ml_dtypes, after which NumPy does not check for an exception.
-    /// (It does for dtypes of ml_dtypes 0.5.0 and 0.5.1.)
+    /// Whether auxiliary data of NumPy are a [`Registered`] with a function of ml_dtypes, after which NumPy does not check for an
+    /// exception, as it does for dtypes of ml_dtypes 0.5.0 and 0.5.1.
     fn is_plain(&self, aux: *mut Aux) -> bool {
         // SAFETY: NumPy made the auxiliary data. If they do not have such a function, they are not read further.
         unsafe {
             let theirs = aux.cast::<Registered>();
-            // (Not read as a pointer to a function, which it may not be.)
+            // Not read as a pointer to a function, which it may not be.
             let at = || (&raw const (*theirs).cast).cast::<*const c_void>().read();
             !aux.is_null()
                 && self.registrar.is_some()
@@ -320,8 +320,8 @@ impl Numpy<'_> {
     }
 }
 
-/// Whether the original's choice among the four loops of its method depends only on whether elements are aligned and contiguous, and has no
-/// auxiliary data.
+/// Whether the original's choice among the four loops of its method depends only on whether elements are aligned and contiguous, and comes
+/// without auxiliary data.
 ///
 /// # Safety
 /// As that of [`Numpy::loops`].
@@ -355,7 +355,7 @@ pub(super) unsafe fn chooses_plainly(
     })
 }
 
-/// The address at which the file is loaded that some code belongs to.
+/// Returns the address at which the file is loaded that some code belongs to.
 #[cfg(unix)]
 fn module_of(at: *const c_void) -> Option<usize> {
     // SAFETY: any address may be asked for; the struct is plain data.

@@ -23,41 +23,41 @@ const MIDDLE: usize = 3;
 const SCRATCH: usize = LADDER[LADDER.len() - 1];
 /// Strided elements are timed at this many times their size apart.
 const SPREAD: usize = 3;
-/// A kernel must be so many times as fast as the original, so that it is not by chance.
+/// A kernel must be so many times as fast as the original, so that it does not win by chance.
 const MARGIN: f64 = 1.15;
-/// By how many nanoseconds a kernel is slower in a single call than in a sequence of calls, by which it is timed: about 80, measured with
+/// By how many nanoseconds a kernel is slower in a single call than in the sequence of calls by which it is timed: about 80, measured with
 /// calls by NumPy of 20 and 47 elements, of float16 to and from integers.
 const FIRST: f64 = 100.0;
-/// The same if NumPy warns when it chooses a loop, after which nothing of a kernel is left in the caches of code and branches.
+/// As [`FIRST`], if NumPy warns when it chooses a loop, after which nothing of a kernel is left in the caches of code and branches.
 const FIRST_WARNED: f64 = 400.0;
 /// An original that takes fewer nanoseconds per element than this may be faster than a kernel, whatever the number of elements.
 const QUICK: f64 = 2.0;
-/// A kernel must be so many times as fast as such an original: there is little to gain, and the addresses of buffers make as much of a
-/// difference.
+/// A kernel must be so many times as fast as an original below [`QUICK`]: there is little to gain, and the addresses of buffers make as
+/// much of a difference.
 const WORTH: f64 = 1.75;
-/// The same for the fastest originals, in nanoseconds per element, and how many times as fast a kernel must be: their calls of 20 elements
-/// take 8 ns, and in one of three processes 1 ns more if any code runs before the loop.
+/// As [`QUICK`] and [`WORTH`], for the fastest originals: their calls of 20 elements take 8 ns, and in one of three processes 1 ns more if
+/// any code runs before the loop.
 const QUICKEST: f64 = 0.2;
 const WORTH_OF_QUICKEST: f64 = 2.5;
-/// How many runs are timed, of which the fastest counts, and how many nanoseconds one takes at least.
+/// How many runs are timed, of which the fastest counts, and how many nanoseconds each takes at least.
 const GLANCE: (usize, f64) = (3, 400.0);
-/// The same for a second, longer timing if the first one did not decide: a loop that has run few times is slower, until its branches are
-/// predicted.
+/// As [`GLANCE`], for a second, longer timing if the first one does not decide: a loop that has run few times is slower, until its branches
+/// are predicted.
 const LOOK: (usize, f64) = (3, 2000.0);
 /// The first timing decides if the kernel is so many times as fast.
 const CLEAR: f64 = 1.7;
-/// All calls are left to the original, which is as fast.
+/// [`Variant::few`] if all calls are left to the original, which is as fast.
 const NEVER: isize = isize::MAX;
-/// No calls are left to the original, which gives other results.
+/// [`Variant::few`] if no calls are left to the original, which gives other results.
 const ALWAYS: isize = 0;
-/// The elements of a block that is scanned and then cast, and the most bytes of its source: it stays in L1.
+/// The elements of a block that is scanned and then cast, and the most bytes of its source, so that it stays in L1.
 const BLOCK: usize = 2048;
 const BLOCK_BYTES: usize = 8 * BLOCK;
 /// How many elements a thread takes at a time.
 const SHARE: usize = 64 * BLOCK;
-/// The elements of a block that is not contiguous: it is copied to or from a tile.
+/// The elements of a block that is not contiguous, and is copied to or from a tile.
 const TILE: usize = 512;
-/// The elements of the first block of a call of several, and of a block after one that the original has cast: the next one is likely to be
+/// The elements of the first block of a call of several, and of a block after one that the original has cast: that block is likely to be
 /// left to it, too, which a scan of few elements shows.
 const PROBE: usize = 128;
 /// At most so many elements are left to the original without a scan.
@@ -69,13 +69,13 @@ const WIDEST: usize = 16;
 /// From so many bytes read and written on, several threads cast, if they may.
 const THREADED: usize = 8 << 20;
 
-/// A context has flags: see [`Context`].
+/// Whether a context of NumPy has flags: see [`Context`].
 pub(super) static HAS_FLAGS: AtomicBool = AtomicBool::new(false);
-/// Results have the bits of the original's.
+/// Whether results have the bits of the original's.
 pub(super) static EXACT: AtomicBool = AtomicBool::new(true);
-/// For tests: calls of fewer elements than this are left to the originals. 0: those that they cast faster.
+/// For tests: calls of fewer elements than this are left to the originals. 0: the calls that these cast faster.
 pub(super) static FEW: AtomicIsize = AtomicIsize::new(0);
-/// How many threads a large cast may take; 0: as many as there are.
+/// How many threads a large cast may take; 0: as many as there are cores.
 pub(super) static THREADS: AtomicUsize = AtomicUsize::new(1);
 
 /// The size of the table, a power of two: many more than there are methods of casts, so that few searches go beyond the first slot.
@@ -86,24 +86,24 @@ struct Slot {
     method: AtomicPtr<Method>,
     pair: AtomicPtr<Pair>,
 }
-/// A hash table with open addressing. (Methods that NumPy has freed stay in it, and are never looked up again.)
+/// A hash table with open addressing. Methods that NumPy has freed stay in it, and are never looked up again.
 static TABLE: [Slot; SLOTS] =
     [const { Slot { method: AtomicPtr::new(ptr::null_mut()), pair: AtomicPtr::new(ptr::null_mut()) } };
         SLOTS];
 
-/// The first slot of a method: the high bits of this product depend on all bits of the address.
+/// Returns the first slot of a method: the high bits of this product depend on all bits of the address.
 #[inline]
 fn first_slot(method: *mut Method) -> usize {
     ((method.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS_BITS)) as usize
 }
 
-/// The slots of a method, in the order in which they are searched.
+/// Returns the slots of a method, in the order in which they are searched.
 fn slots(method: *mut Method) -> impl Iterator<Item = &'static Slot> {
     let first = first_slot(method);
     (0..SLOTS).map(move |i| &TABLE[(first + i) % SLOTS])
 }
 
-/// The pair of a method, if it was ever patched.
+/// Returns the pair of a method, if it was ever patched.
 pub(super) fn find(method: *mut Method) -> Option<&'static Pair> {
     for slot in slots(method) {
         let known = slot.method.load(Ordering::Acquire);
@@ -118,7 +118,7 @@ pub(super) fn find(method: *mut Method) -> Option<&'static Pair> {
     None
 }
 
-/// Enters a pair in the table. Only to be called under the lock of `patch`. False if there is no room.
+/// Enters a pair in the table. Returns false if there is no room. Only to be called under the lock of `patch`.
 pub(super) fn enter(pair: &'static Pair) -> bool {
     let Some(free) = slots(pair.method).find(|slot| slot.method.load(Ordering::Relaxed).is_null()) else {
         return false;
@@ -128,12 +128,12 @@ pub(super) fn enter(pair: &'static Pair) -> bool {
     true
 }
 
-/// One of the original's loops, and ours in its place. It is the auxiliary data of our loop, which NumPy hands from the choice of a loop to
-/// that, and is never freed. It has one cache line, as NumPy does so much around each call that no more is left in L1.
+/// One of the original's loops, and ours in its place: the auxiliary data of our loop, which NumPy hands from the choice of a loop to the
+/// loop, and which are never freed. They take one cache line, as NumPy does so much around each call that no more is left in L1.
 #[repr(C, align(64))]
 pub(super) struct Variant {
     aux: Aux,
-    /// Calls of fewer elements are left to the original, which casts them in the time that it takes to call a kernel.
+    /// Calls of fewer elements are left to the original, which casts them in the time that calling a kernel takes.
     few: AtomicIsize,
     /// The original loop, and its auxiliary data.
     original: Loop,
@@ -188,8 +188,8 @@ impl Variant {
     }
 }
 
-/// The four loops of a method: strided, contiguous, and both for elements that are not aligned. Those of a legacy method were chosen by
-/// that, and their auxiliary data are kept.
+/// Returns the four loops of a method: strided, contiguous, and both for unaligned elements. Those of a legacy method were chosen by it,
+/// and their auxiliary data are kept.
 ///
 /// # Safety
 /// The layout of the method was proven, and the auxiliary data were made for this pair alone.
@@ -207,18 +207,18 @@ unsafe fn originals(method: *mut Method, legacy: Option<Legacy>) -> [Option<Chos
         return loops.map(|chosen| chosen.map(|chosen| (chosen, ptr::null_mut())));
     };
     for (_, aux) in [strided, dense] {
-        // SAFETY: the caller's promise. (NumPy may be asked to free and to clone them.)
+        // SAFETY: the caller's promise. NumPy may be asked to free and to clone these data, and from here on does neither.
         if let Some(aux) = unsafe { aux.as_mut() } {
             aux.free = Some(keep);
             aux.clone = Some(same);
         }
     }
-    // (Legacy loops are never called with elements that are not aligned.)
+    // Legacy loops are never called with unaligned elements.
     [strided, dense, strided, dense].map(Some)
 }
 
-/// A cast that is patched, or was: it is never freed, because its loops may be running. What every choice of a loop reads comes first, in
-/// one cache line.
+/// A cast that is patched, or was. It is never freed, because its loops may be running. The fields that every choice of a loop reads come
+/// first, in one cache line.
 #[repr(C)]
 pub(super) struct Pair {
     pub(super) method: *mut Method,
@@ -227,20 +227,20 @@ pub(super) struct Pair {
     /// The mask of the method's flags that are flags of its loops.
     flags: c_int,
     pub(super) kind: Kind,
-    /// The original warns when a loop is chosen, as of complex to real.
+    /// Whether the original warns when it chooses a loop, as for complex to real.
     warns: bool,
     variants: [Variant; 4],
     /// From how many elements on a kernel is faster, for each variant; 0 if that was not measured yet.
     measured: [AtomicIsize; 4],
     pub(super) from: DType,
     pub(super) to: DType,
-    /// The first of two casts, to float32, if the original goes by that.
+    /// The first of two casts, to float32, if the original casts by way of that.
     first: Option<Caster>,
     caster: Caster,
     /// The cast with one rounding, for `exact=False`.
     direct: Caster,
     rules: Option<Rules>,
-    /// Why it cannot be patched with `exact=True`.
+    /// Why the cast cannot be patched with `exact=True`, if it cannot.
     inexact: OnceLock<&'static str>,
     parts: usize,
     pub(super) calls: AtomicU64,
@@ -259,7 +259,7 @@ unsafe extern "C" fn same(aux: *mut Aux) -> *mut Aux {
 }
 
 impl Pair {
-    /// Makes the pair of two dtypes. Err: why it cannot be patched.
+    /// Makes the pair of two dtypes. The error says why the cast cannot be patched.
     pub(super) fn new(
         [from, to]: [DType; 2],
         [from_ml, to_ml]: [bool; 2],
@@ -293,7 +293,7 @@ impl Pair {
         let [Some(first_loop), Some(second_loop), Some(third_loop), Some(fourth_loop)] = loops else {
             return Err("NumPy has no loop for it".to_owned());
         };
-        // (Loops that may set an exception are called with the GIL, as NumPy calls them.)
+        // Loops that may set an exception are called with the GIL, as NumPy calls them.
         let is_plain = legacy.is_some_and(|legacy| legacy.is_plain);
         let flags = if is_plain { RUNTIME_FLAGS & !REQUIRES_PYAPI } else { RUNTIME_FLAGS };
         let dense_loop: Loop = if is_plain { registered_loop } else { cast_loop };
@@ -362,8 +362,8 @@ impl Pair {
         Ok(())
     }
 
-    /// Makes the original cast single elements of a block that was cast by our kernels, until it has raised the flags that it would raise for
-    /// the whole block. False if that takes too long.
+    /// Has the original cast single elements of a block that our kernels cast, until it has raised the flags that it would raise for the
+    /// whole block. Returns false if that takes too long.
     ///
     /// # Safety
     /// As that of a loop of NumPy.
@@ -470,10 +470,10 @@ impl Pair {
         let dense = [0, 1].map(|i| DENSE || strides[i] == self.sizes[i] as isize);
         let most = if DENSE { BLOCK.min(BLOCK_BYTES / self.sizes[0]) } else { TILE };
         let mut block = if rules.is_some() && n > most { PROBE } else { most };
-        // (Not initialised, which would take longer than casting a few elements.)
+        // Not initialised, which would take longer than casting a few elements.
         let mut tiles = [const { MaybeUninit::<[u64; TILE * WIDEST / 8]>::uninit() }; 2];
-        // How many elements after a block that is left to the original are left to it, too, without a scan: more each time, until a block
-        // is not left to it.
+        // How many elements after a block that is left to the original are left to it without a scan: more each time, until a block is not
+        // left to it.
         let mut unseen = 0;
         let mut at = 0;
         while at < n {
@@ -485,12 +485,12 @@ impl Pair {
                 from
             } else {
                 let tile = source.as_mut_ptr().cast::<u8>();
-                // SAFETY: the elements of the block, and a tile with room for them.
+                // SAFETY: these are the elements of the block, and a tile with room for them.
                 unsafe { copy::<true>(from, strides[0], tile, len, self.sizes[0]) };
                 tile
             };
             if let Some(rules) = rules {
-                // SAFETY: the elements of the block, here or in the tile.
+                // SAFETY: these are the elements of the block, in place or in the tile.
                 let bytes = unsafe { core::slice::from_raw_parts(source, len * self.sizes[0]) };
                 let found = rules.look(bytes);
                 let is_original = match found {
@@ -519,7 +519,7 @@ impl Pair {
                     continue;
                 }
             }
-            // SAFETY: the elements of the block, or tiles with room for them.
+            // SAFETY: these are the elements of the block, or tiles with room for them.
             unsafe {
                 if dense[1] {
                     self.run_kernel(source, to, len, is_exact);
@@ -553,7 +553,7 @@ unsafe impl Send for Pointers {}
 unsafe impl Sync for Pointers {}
 
 impl Pair {
-    /// Casts contiguous elements on several threads. What is left to the original is cast by the calling thread afterwards.
+    /// Casts contiguous elements on several threads. Afterwards, the calling thread has the original cast what was left to it.
     ///
     /// # Safety
     /// As that of `run`.
@@ -578,7 +578,7 @@ impl Pair {
                 let mut mine = Vec::new();
                 for start in (start..n.min(start + SHARE)).step_by(BLOCK) {
                     let (len, [from, to]) = (BLOCK.min(n - start), at(start));
-                    // SAFETY: the elements of this block, which nobody else casts.
+                    // SAFETY: these are the elements of this block, which nobody else casts.
                     let block = unsafe { core::slice::from_raw_parts(from, len * self.sizes[0]) };
                     let found = rules.map_or(Found::Nothing, |rules| rules.look(block));
                     match found {
@@ -637,12 +637,12 @@ impl Pair {
     }
 }
 
-/// Copies elements that are `stride` bytes apart into a tile (`IN`), or from there.
+/// Copies elements that are `stride` bytes apart into a tile (`IN`), or from a tile to there.
 ///
 /// # Safety
-/// If `IN`, the elements are readable, and the tile has room for them; else the tile has them, and they are writable.
+/// If `IN`, the elements are readable, and the tile has room for them; otherwise the tile has them, and the elements are writable.
 unsafe fn copy<const IN: bool>(apart: *mut u8, stride: isize, tile: *mut u8, n: usize, size: usize) {
-    /// The same for elements of `N` bytes.
+    /// Copies elements of `N` bytes.
     unsafe fn run<const IN: bool, const N: usize>(apart: *mut u8, stride: isize, tile: *mut u8, n: usize) {
         for i in 0..n {
             let apart = apart.wrapping_offset(i as isize * stride).cast::<[u8; N]>();
@@ -668,7 +668,7 @@ unsafe fn copy<const IN: bool>(apart: *mut u8, stride: isize, tile: *mut u8, n: 
 /// Whether source and destination overlap.
 #[inline]
 fn overlap(data: [*mut u8; 2], n: usize, strides: [isize; 2], sizes: [usize; 2]) -> bool {
-    // (Arrays are within the address space: nothing overflows.)
+    // Arrays are within the address space: nothing overflows.
     let reach = |i: usize| {
         let (first, way) = (data[i].addr() as isize, (n as isize - 1).wrapping_mul(strides[i]));
         (first.wrapping_add(way.min(0)), first.wrapping_add(way.max(0)).wrapping_add(sizes[i] as isize))
@@ -677,13 +677,13 @@ fn overlap(data: [*mut u8; 2], n: usize, strides: [isize; 2], sizes: [usize; 2])
     from.0 < to.1 && to.0 < from.1
 }
 
-/// Increments a counter. Two threads may count as one: an exact counter would take as long as casting a few elements.
+/// Increments a counter. Two threads at once may count as one: an exact counter would take as long as casting a few elements.
 #[inline]
 fn count(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// The loop of patched casts. If a call is left to the original, all that this adds is a comparison and a jump, without a stack frame.
+/// The loop of patched casts. For a call that is left to the original, it adds only a comparison and a jump, without a stack frame.
 pub(super) unsafe extern "C" fn cast_loop(
     context: *mut Context,
     data: *const *mut u8,
@@ -701,8 +701,8 @@ pub(super) unsafe extern "C" fn cast_loop(
     }
 }
 
-/// The same for contiguous elements of registered dtypes. Their original loop only calls a function, which is called from here instead, so
-/// that few elements take no more calls and jumps than without the patch.
+/// The loop of patched casts for contiguous elements of registered dtypes. Their original loop only calls a function, which is called from
+/// here instead, so that few elements take no more calls and jumps than without the patch.
 unsafe extern "C" fn registered_loop(
     context: *mut Context,
     data: *const *mut u8,
@@ -723,7 +723,7 @@ unsafe extern "C" fn registered_loop(
     }
 }
 
-/// The part of the loop that calls kernels. Not inlined, so that calls of few elements do not save its registers and make its stack frame.
+/// The part of the loop that calls kernels. Not inlined, so that calls of few elements neither save its registers nor make its stack frame.
 ///
 /// # Safety
 /// As that of the loop.
@@ -746,7 +746,7 @@ unsafe extern "C" fn cast_many(
         let is_same_value = HAS_FLAGS.load(Ordering::Relaxed) && (*context).flags & SAME_VALUE != 0;
         let lies_over =
             strides[1].unsigned_abs() < pair.sizes[1] || overlap(data, elements, strides, pair.sizes);
-        // (If elements overlap, the result depends on the order in which they are cast.)
+        // If elements overlap, the result depends on the order in which they are cast.
         if is_same_value || (is_exact && (lies_over || pair.inexact.get().is_some())) {
             count(&pair.originals);
             return variant.run(context, data, elements, strides);
@@ -789,7 +789,7 @@ pub(super) unsafe extern "C" fn get_loop(
     }
 }
 
-/// The same for methods that are not in their first slot, elements that are not aligned, and casts that warn.
+/// As [`get_loop`], for methods that are not in their first slot, unaligned elements, and casts that warn.
 ///
 /// # Safety
 /// As that of [`get_loop`].
@@ -807,7 +807,7 @@ unsafe extern "C" fn get_other_loop(
     // SAFETY: the caller's promise.
     unsafe {
         let Some(pair) = find((*context).method) else {
-            // (Only methods of pairs in the table get this function.)
+            // Only methods of pairs in the table get this function.
             debug_assert!(false, "a cast that nobody patched");
             return -1;
         };
@@ -831,7 +831,7 @@ unsafe extern "C" fn get_other_loop(
 
 impl Pair {
     /// Chooses the loop for elements with these strides, between the variants `first` and `first + 1`. The original is not called, which
-    /// takes longer than casting a few elements: what it would choose was proven.
+    /// would take longer than casting a few elements: what it would choose was proven.
     ///
     /// # Safety
     /// There are two strides, and the pointers for the results are writable.
@@ -850,7 +850,7 @@ impl Pair {
             let apart = (*strides ^ self.sizes[0] as isize) | (*strides.add(1) ^ self.sizes[1] as isize);
             let variant = &self.variants[first + usize::from(apart == 0)];
             if variant.few.load(Ordering::Relaxed) == NEVER {
-                // (The original loop itself, with auxiliary data that are never freed, or none.)
+                // The original loop itself, with auxiliary data that are never freed, or none.
                 *out_loop = Some(variant.original);
                 *out_aux = variant.original_aux;
             } else {
@@ -863,15 +863,15 @@ impl Pair {
 }
 
 impl Pair {
-    /// The reason why it is not patched, if there is one.
+    /// Returns the reason why the cast is not patched, if there is one.
     pub(super) fn refused(&self, is_exact: bool) -> Option<&'static str> {
         self.inexact.get().copied().filter(|_| is_exact)
     }
 
-    /// Casts test vectors by the original and by our loops. An error if the results differ.
+    /// Casts test vectors by the original and by our loops. Fails if the results differ.
     ///
     /// # Safety
-    /// With the GIL; the descriptors are those of the pair.
+    /// The caller has the GIL, and the descriptors are those of the pair.
     pub(super) unsafe fn prove(
         &self,
         descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
@@ -911,7 +911,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Whether the original rounds 3 in another way, which is in the middle between two values of float8_e8m0fnu, as ml_dtypes 0.5.0 does.
+    /// Whether the original rounds 3, midway between two values of float8_e8m0fnu, in another way, as ml_dtypes 0.5.0 does.
     ///
     /// # Safety
     /// As that of `prove`. The context is that of the method.
@@ -921,7 +921,7 @@ impl Pair {
         }
         let (mut source, mut results) = ([0u64; WIDEST / 8], [0u8; 2]);
         let (src, strides) = (source.as_mut_ptr().cast(), self.sizes.map(|size| size as isize));
-        // SAFETY: one element, of one byte in the destination.
+        // SAFETY: there is one element, of one byte in the destination.
         unsafe {
             self.fill(src, 1, strides[0], &[3])?;
             self.variants[1].run(context, [src, &raw mut results[0]], 1, strides);
@@ -930,7 +930,7 @@ impl Pair {
         Ok(results[0] != results[1])
     }
 
-    /// From how many elements on kernels cast, if they are contiguous and if not. None: never.
+    /// Returns from how many elements on kernels cast, if these are contiguous and if not. None: never.
     pub(super) fn least(&self) -> [Option<isize>; 2] {
         [1, 0].map(|i| {
             let few = self.variants[i].few.load(Ordering::Relaxed);
@@ -947,7 +947,7 @@ impl Pair {
     /// # Safety
     /// `n` elements, `stride` bytes apart, are writable.
     unsafe fn fill(&self, to: *mut u8, n: usize, stride: isize, values: &[u8]) -> Result<(), String> {
-        // (In an order that branches cannot predict.)
+        // In an order that branch predictors cannot learn.
         let which = |i: usize| (((i * i) >> 3) ^ ((i * 5) >> 2)) % 7;
         let small: Vec<u8> = (0..n).map(|i| values[which(i) % values.len()]).collect();
         let options = CastOptions::new().dst_packing(Packing::OnePerByte);
@@ -957,8 +957,8 @@ impl Pair {
             .map_err(|error| error.to_string())
     }
 
-    /// Decides how few elements are left to the original: as many as it casts faster, which is measured once; or none, if `exact` is not
-    /// asked for.
+    /// Decides below how many elements a call is left to the original. If `exact`, these are the calls that it casts faster, which is
+    /// measured once; otherwise no calls are left to it.
     ///
     /// # Safety
     /// As that of `prove`.
@@ -1006,12 +1006,12 @@ impl Pair {
     ) -> isize {
         let strides = self.sizes.map(|size| (size * spread) as isize);
         let data: [*mut u8; 2] = [scratch.0.as_mut_ptr().cast(), scratch.1.as_mut_ptr().cast()];
-        // (Without zeros, for which originals from float16 take 1.2 to 1.4 times as long, and most others less.)
+        // Without zeros, for which originals from float16 take 1.2 to 1.4 times as long, and most others less.
         // SAFETY: the scratch memory has room for `SCRATCH` elements.
         if unsafe { self.fill(data[0], SCRATCH, strides[0], &[1, 2]) }.is_err() {
             return NEVER;
         }
-        // (0 for legacy casts, for which choosing our loop saves more than that.)
+        // 0 for legacy casts, for which choosing our loop saves more than that.
         let first = match self.kind {
             _ if self.warns => FIRST_WARNED,
             Kind::Numeric => FIRST,
@@ -1042,7 +1042,7 @@ impl Pair {
             }
             (wins(took, margin), per_element)
         };
-        // (Not of whole registers only: the elements that are left over cost a kernel more than the original.)
+        // Not only of whole registers: the elements that are left over cost a kernel more than the original.
         let mut is_faster = |n: usize| match compare(n) {
             (true, per_element) if n < SCRATCH => (compare(n + n / 2 - 1).0, per_element),
             answer => answer,
@@ -1062,7 +1062,7 @@ impl Pair {
                 }
             }
         }
-        // (A kernel may be faster than a fast original up to some number of elements, and slower from there on.)
+        // A kernel may be faster than a fast original up to some number of elements, and slower from there on.
         if per_element < QUICK && ![1024, SCRATCH].iter().all(|&n| n < LADDER[step] || is_faster(n).0) {
             return NEVER;
         }
@@ -1070,8 +1070,8 @@ impl Pair {
     }
 }
 
-/// How many nanoseconds each of two casts of `n` elements takes: the minimum of some runs, which take turns, so that other load on the
-/// machine affects both.
+/// Returns how many nanoseconds each of two casts of `n` elements takes: the minimum of some runs, which take turns, so that other load on
+/// the machine affects both.
 fn time(n: usize, casts: [&mut dyn FnMut(); 2], (rounds, least): (usize, f64)) -> [f64; 2] {
     let mut turns = [(128 / n as u32).max(2); 2];
     let mut best = [f64::INFINITY; 2];
@@ -1083,7 +1083,7 @@ fn time(n: usize, casts: [&mut dyn FnMut(); 2], (rounds, least): (usize, f64)) -
                 casts[which]();
             }
             let took = start.elapsed().as_nanos() as f64;
-            // (The time that the clock itself takes must not matter.)
+            // The time that the clock itself takes must not matter.
             if took < least && turns[which] < 1 << 12 {
                 turns[which] *= 4;
                 continue;
@@ -1105,7 +1105,7 @@ impl Scratch {
     }
 }
 
-/// How many threads may cast so many bytes, read and written together.
+/// Returns how many threads may cast `traffic` bytes, read and written together.
 pub(super) fn threads_for(traffic: usize) -> usize {
     if traffic < THREADED {
         return 1;

@@ -6,7 +6,7 @@ pub(super) const INVALID: u32 = 1;
 pub(super) const OVERFLOW: u32 = 2;
 pub(super) const UNDERFLOW: u32 = 4;
 
-/// The flags that are raised on this thread.
+/// Returns the flags that are raised on this thread.
 #[inline]
 pub(super) fn raised() -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -28,12 +28,12 @@ pub(super) fn raised() -> u32 {
         }
         (status & 1) as u32 | ((status >> 2 & 1) as u32 * OVERFLOW) | ((status >> 3 & 1) as u32 * UNDERFLOW)
     }
-    // (Unknown on other architectures: the original casts each element that may raise a flag, until that takes too long.)
+    // Unknown on other architectures: the original casts each element that may raise a flag, until that takes too long.
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     0
 }
 
-/// The flags of the x87 unit, in which `feraiseexcept` of the C library raises them.
+/// Returns the flags of the x87 unit, in which `feraiseexcept` of the C library raises them.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn raised_by_stack() -> u16 {
@@ -48,9 +48,9 @@ fn raised_by_stack() -> u16 {
 /// How elements, or parts of complex ones, are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reading {
-    /// A sign bit above a magnitude, in so many bytes.
+    /// A sign bit above a magnitude, in this many bytes.
     Float(usize),
-    /// Two's complement, in so many bytes.
+    /// Two's complement, in this many bytes.
     Signed(usize),
     Unsigned(usize),
     /// Codes of one byte, with a table of those that are looked for.
@@ -65,18 +65,18 @@ pub(super) type Range = (u64, u64);
 pub(super) struct Rules {
     level: Level,
     pub(super) reading: Reading,
-    /// The least magnitudes, of positive and of negative elements, for which the original is undefined: its result depends on where its loop
+    /// The least magnitudes of positive and of negative elements for which the original is undefined: its result depends on where its loop
     /// begins, so the whole call is left to it.
     pub(super) whole: Option<[u64; 2]>,
-    /// The codes of one byte for which the block is left to the original, if there are `bits`, or else the whole call.
+    /// The one-byte codes for which the original is needed: for the block if `bits` is set, otherwise for the whole call.
     table: Option<Box<[bool; 256]>>,
-    /// The magnitudes for which the original gives other bits: the block is left to it.
+    /// The magnitudes for which the original gives other bits, so that the block is left to it.
     pub(super) bits: Option<Range>,
     /// The magnitudes for which the original gives the same bits, but raises a flag.
     pub(super) flags: [Option<(Range, u32)>; 2],
-    /// The same for magnitudes other than 0 below this one, and the flag of underflow.
+    /// The magnitude below which others than 0 may underflow: the original gives the same bits, but raises that flag.
     pub(super) under: Option<u64>,
-    /// The bits of a byte that are 0 in all elements, unless they were made by a view. The original does not ignore them, so the block is
+    /// The bits of a byte that are 0 in all elements, unless these were made by a view. The original does not ignore them, so the block is
     /// left to it if one is set.
     unused: u8,
     /// No magnitude below this one is looked for, except for `under`.
@@ -95,12 +95,12 @@ pub(super) enum Found {
     Flags(u32),
 }
 
-/// The magnitudes of a float format of 16 bits or more.
+/// Magnitudes of a float format of 16 bits or more.
 struct Format {
     inf: u64,
     quiet: u64,
     top: u64,
-    /// The magnitude of 2^e.
+    /// Returns the magnitude of 2^e.
     power: fn(i32) -> u64,
 }
 
@@ -119,15 +119,15 @@ fn format_of(part: DType) -> Option<Format> {
 }
 
 impl Rules {
-    /// The rules for casts of these dtypes. None if the original never differs; an error, with the reason, if it differs in a way that no scan
-    /// finds.
+    /// Returns the rules for casts of these dtypes. None if the original never differs. An error, with the reason, if it differs in a way
+    /// that no scan finds.
     pub(super) fn new(from: DType, to: DType) -> Result<Option<Self>, &'static str> {
-        // (NumPy warns in each call, and takes 1.15 or 1.44 ns an element, depending on the addresses of code: the latter with the patch.)
+        // NumPy warns in each call, and takes 1.15 or 1.44 ns an element, depending on the addresses of code: the latter with the patch.
         if from != from.part() && to.is_packed() && matches!(to.kind(), Kind::Int(_)) {
             return Err("complex to integers of 2 and 4 bits has little to gain");
         }
         let unused = match from {
-            // (NumPy's own casts take every byte that is not zero for True.)
+            // NumPy's own casts take every byte other than zero for True.
             DType::Bool if to != DType::F16 => !1,
             DType::F4E2M1 => !0x0F,
             DType::F6E2M3 | DType::F6E3M2 => !0x3F,
@@ -140,7 +140,7 @@ impl Rules {
         }
     }
 
-    /// No elements are looked for.
+    /// Returns rules that look for no elements.
     fn none(reading: Reading) -> Self {
         Self {
             level: Level::best(),
@@ -155,14 +155,14 @@ impl Rules {
         }
     }
 
-    /// The rules for elements without bits above those of their dtype.
+    /// Returns the rules for elements without bits above those of their dtype.
     fn of_values(from: DType, to: DType) -> Result<Option<Self>, &'static str> {
         let is_narrow = |dtype: DType| dtype.bits() <= 8;
         let part = from.part();
         let size = part.itemsize();
         let mut rules = Self::none(Reading::Float(size));
         match (part.kind(), to.kind()) {
-            // (Integers only differ in that they may overflow float16.)
+            // Integers only differ in that they may overflow float16.
             (Kind::Int(format), Kind::Float(_) | Kind::Complex(_)) if to.part() == DType::F16 => {
                 if format.bits() < 16 || (format.bits() == 16 && format.is_signed()) {
                     return Ok(None);
@@ -181,7 +181,7 @@ impl Rules {
                 rules.table = Some(Box::new(table));
                 return Ok(Some(rules));
             }
-            // (The original's result for NaN depends on its sign.)
+            // The original's result for NaN depends on its sign.
             (Kind::Float(format), _) if is_narrow(part) && format.has_nan() && is_finite(to) => {
                 rules.reading = Reading::Byte;
                 rules.table = Some(Box::new(nans(part)));
@@ -200,12 +200,12 @@ impl Rules {
         Ok(Some(rules))
     }
 
-    /// Sets what is looked for among floats of at least 16 bits that become integers: those that are out of range.
+    /// Sets what is looked for among floats of at least 16 bits that become integers: values that are out of range.
     fn set_to_integer(&mut self, part: DType, format: IntFormat) -> Result<(), &'static str> {
         let source = format_of(part).ok_or("no dtype that is known")?;
         let (end, signed) = range(format);
         let limit = |exponent: u32| {
-            // (The largest float16 is below 2^16.)
+            // The largest float16 is below 2^16.
             let beyond = part == DType::F16 && exponent >= 16;
             if beyond { source.inf } else { (source.power)(exponent as i32) }
         };
@@ -232,7 +232,7 @@ impl Rules {
             }
             _ => self.flags[0] = Some((signaling, INVALID)),
         }
-        // (From float64 the original goes by way of float32, except to dtypes of NumPy itself.)
+        // From float64, the original goes by way of float32, except to dtypes of NumPy itself.
         let step = match (part, to.part()) {
             (DType::F64, DType::F16) | (DType::F32, DType::F16) => Some((15, -14)),
             (DType::F64, DType::Bool) => None,
@@ -240,7 +240,7 @@ impl Rules {
             _ => None,
         };
         if let Some((largest, least)) = step {
-            // (Overflow begins at 2^(e + 1) less half a unit in the last place, or above this limit.)
+            // Overflow begins at 2^(e + 1) less half a unit in the last place, or above this limit.
             let over = (source.power)(largest + 1) - (1 << if part == DType::F64 { 41 } else { 12 });
             self.flags[1] = Some(((over, source.inf - 1), OVERFLOW));
             self.under = Some((source.power)(least));
@@ -278,7 +278,7 @@ impl Rules {
             if self.bits.is_some_and(|range| any_between(self.level, self.reading, block, range)) {
                 return Found::Block;
             }
-            // (Most large magnitudes are NaN and Inf, which raise no flag: both ranges are looked for in one pass.)
+            // Most large magnitudes are NaN and Inf, which raise no flag: both ranges are looked for in one pass.
             let wanted = self.flags.map(|known| known.filter(|(_, flag)| raised() & flag == 0));
             match wanted {
                 [Some((first, one)), Some((second, other))] => {
@@ -301,7 +301,7 @@ impl Rules {
         if flags == 0 { Found::Nothing } else { Found::Flags(flags) }
     }
 
-    /// The magnitudes for which the original may raise a flag.
+    /// Returns the magnitudes for which the original may raise a flag.
     pub(super) fn range_of(&self, flag: u32) -> Option<Range> {
         if flag == UNDERFLOW {
             return self.under.map(|least| (1, least - 1));
@@ -315,14 +315,14 @@ fn is_finite(dtype: DType) -> bool {
     dtype.float_format().is_some_and(|format| !format.has_nan())
 }
 
-/// The value of each code of a dtype of one byte.
+/// Returns the value of each code of a dtype of one byte.
 fn values(dtype: DType) -> [f64; 256] {
     let options = CastOptions::new().src_packing(lanecast::Packing::OnePerByte);
     let codes: Vec<u8> = (0..=255).collect();
     let mut values = [0u8; 256 * 8];
     let cast =
         Caster::new(dtype, DType::F64, &options).and_then(|caster| caster.cast(&codes, &mut values, 256));
-    // (If there were an error, every code would be looked for.)
+    // If there were an error, every code would be looked for.
     if cast.is_err() {
         return [f64::NAN; 256];
     }
@@ -333,14 +333,14 @@ fn values(dtype: DType) -> [f64; 256] {
     all
 }
 
-/// Which codes of a float of one byte are NaN.
+/// Returns which codes of a float of one byte are NaN.
 fn nans(from: DType) -> [bool; 256] {
     values(from).map(f64::is_nan)
 }
 
-/// The range of values that the original casts to an integer without undefined behaviour: they are below 2^n, and may be negative if the
-/// second result is true. (Integers of fewer than 8 bits are cast by way of a byte. Negative values to unsigned integers differ between
-/// processors.)
+/// Returns the range of values that the original casts to an integer without undefined behaviour: below 2^n, and also negative if the
+/// second result is true. Integers of fewer than 8 bits are cast by way of a byte. Negative values to unsigned integers differ between
+/// processors.
 fn range(format: IntFormat) -> (u32, bool) {
     match (format.bits(), format.is_signed()) {
         (0..8, signed) => (7, signed),
@@ -348,7 +348,7 @@ fn range(format: IntFormat) -> (u32, bool) {
     }
 }
 
-/// Which codes of a float of one byte are out of the range of an integer.
+/// Returns which codes of a float of one byte are out of the range of an integer.
 fn table(from: DType, to: DType) -> [bool; 256] {
     let Kind::Int(format) = to.kind() else { return [false; 256] };
     let (end, signed) = range(format);
@@ -382,7 +382,7 @@ macro_rules! scans {
                 }
             }
 
-            /// The same, and one less than the least magnitude that is not 0.
+            /// As `float_extremes`, with one less than the least magnitude other than 0 as a third result.
             $(#[target_feature(enable = $feature)])?
             pub(super) fn float_extremes_and_least<const N: usize>(block: &[u8]) -> [u64; 3] {
                 macro_rules! run {
@@ -432,18 +432,18 @@ macro_rules! scans {
                 }
             }
 
-            /// The bits that are set in any byte.
+            /// Returns the bits that are set in any byte.
             $(#[target_feature(enable = $feature)])?
             pub(super) fn all_bits<const N: usize>(block: &[u8]) -> u8 {
                 block.iter().fold(0, |all, byte| all | byte)
             }
 
-            /// Whether there is a magnitude in each of two ranges.
+            /// Returns, for each of two ranges, whether there is a magnitude in it.
             $(#[target_feature(enable = $feature)])?
             pub(super) fn float_between_two<const N: usize>(block: &[u8], ranges: [(u64, u64); 2]) -> [bool; 2] {
                 macro_rules! run {
                     ($u:ty) => {{
-                        // (The smallest distance above the start of each range. Magnitudes below it wrap around to large distances.)
+                        // The least distance from the start of each range: magnitudes below the start wrap around to large distances.
                         let [a, b] = ranges.map(|(from, _)| from as $u);
                         let (mut from_a, mut from_b) = (<$u>::MAX, <$u>::MAX);
                         for code in block.as_chunks::<{ size_of::<$u>() }>().0 {
@@ -536,12 +536,12 @@ macro_rules! run {
     };
 }
 
-/// The bits that are set in any byte.
+/// Returns the bits that are set in any byte.
 fn all_bits(level: Level, block: &[u8]) -> u8 {
     run!(level, all_bits::<1>(block))
 }
 
-/// The largest magnitudes of positive and of negative parts.
+/// Returns the largest magnitudes of positive and of negative parts.
 fn extremes(level: Level, reading: Reading, block: &[u8]) -> [u64; 2] {
     match reading {
         Reading::Float(2) => run!(level, float_extremes::<2>(block)),
@@ -557,7 +557,7 @@ fn extremes(level: Level, reading: Reading, block: &[u8]) -> [u64; 2] {
     }
 }
 
-/// The same, and one less than the least magnitude of floats that is not 0.
+/// As [`extremes`], with one less than the least magnitude of floats other than 0 as a third result.
 fn extremes_and_least(level: Level, reading: Reading, block: &[u8]) -> [u64; 3] {
     match reading {
         Reading::Float(2) => run!(level, float_extremes_and_least::<2>(block)),
@@ -572,12 +572,12 @@ fn any_between(level: Level, reading: Reading, block: &[u8], (from, to): Range) 
         Reading::Float(2) => run!(level, float_between::<2>(block, from, to)),
         Reading::Float(4) => run!(level, float_between::<4>(block, from, to)),
         Reading::Float(_) => run!(level, float_between::<8>(block, from, to)),
-        // (Ranges of integers go up to the largest one.)
+        // Ranges of integers go up to the largest one.
         _ => extremes(level, reading, block).iter().any(|magnitude| (from..=to).contains(magnitude)),
     }
 }
 
-/// Whether there is a magnitude in each of two ranges.
+/// Returns, for each of two ranges, whether there is a magnitude in it.
 fn any_between_two(level: Level, reading: Reading, block: &[u8], ranges: [Range; 2]) -> [bool; 2] {
     match reading {
         Reading::Float(2) => run!(level, float_between_two::<2>(block, ranges)),
@@ -587,7 +587,7 @@ fn any_between_two(level: Level, reading: Reading, block: &[u8], ranges: [Range;
     }
 }
 
-/// The magnitude of a part.
+/// Returns the magnitude of a part.
 pub(super) fn magnitude(reading: Reading, part: &[u8]) -> u64 {
     let mut bytes = [0u8; 8];
     let size = part.len().min(8);
