@@ -1,4 +1,4 @@
-//! `lanecast bench`: casts beside memcpy, in one run, on one thread.
+//! `lanecast bench`: measures casts against memcpy, in one run, on one thread.
 
 use std::hint::black_box;
 use std::ops::{Deref, DerefMut, Range};
@@ -42,7 +42,7 @@ fn all() -> Vec<(&'static str, Work)> {
 /// The columns of matrices.
 const COLUMNS: usize = 4096;
 
-/// How many bytes per second are read and written, in the best of some runs.
+/// Returns how many bytes per second are read and written, in the best of some runs.
 fn speed(bytes: usize, mut act: impl FnMut()) -> f64 {
     let mut best = f64::MAX;
     let all = Instant::now();
@@ -58,7 +58,7 @@ fn speed(bytes: usize, mut act: impl FnMut()) -> f64 {
     bytes as f64 / best
 }
 
-/// Bytes that begin with a page. (What the allocator gives begins anywhere, and on some CPUs memcpy takes several times as long then.)
+/// Bytes that begin at a page. An allocation may begin anywhere, and on some CPUs memcpy then takes several times as long.
 pub(crate) struct Buffer {
     room: Vec<u8>,
     bytes: Range<usize>,
@@ -67,7 +67,7 @@ pub(crate) struct Buffer {
 const PAGE: usize = 4096;
 
 impl Buffer {
-    /// A pattern, over and over.
+    /// Makes a buffer of a repeated pattern.
     pub(crate) fn of(pattern: &[u8], bytes: usize) -> Self {
         let mut room = vec![0; bytes + PAGE];
         let first = room.as_ptr().align_offset(PAGE).min(PAGE);
@@ -99,7 +99,7 @@ fn memcpy(bytes: usize) -> f64 {
     })
 }
 
-/// How many bytes `n` elements have.
+/// Returns how many bytes `n` elements have.
 fn size(dtype: DType, n: usize) -> usize {
     n * dtype.bits() as usize / 8
 }
@@ -108,7 +108,7 @@ fn measure(work: &Work, n: usize) -> Result<f64> {
     let wrong = |error: lanecast::scaled::Error| Failure::usage(error.to_string());
     let options = CastOptions::new();
     let shape = [n / COLUMNS, COLUMNS];
-    // (1.0 as float32, and some number in the other dtypes.)
+    // 1.0 as float32, and some number in the other dtypes.
     let filled = |dtype: DType| Buffer::of(&[0, 0, 0x80, 0x3F], size(dtype, n));
     let room = |dtype: DType| Buffer::of(&[0], size(dtype, n));
     Ok(match work {
@@ -124,7 +124,7 @@ fn measure(work: &Work, n: usize) -> Result<f64> {
         Work::Dequantise(from, scaling, to) => {
             let d = Dequantizer::new(*from, *to, scaling, &options).map_err(wrong)?;
             let (src, mut dst) = (filled(*from), room(*to));
-            // Scales as weights have them: 1 of the power of two, 0.75 of float32. (2^-64 would be beyond the range of the kernels.)
+            // Scales as weights have them: 1 as a power of two, 0.75 as float32. 2^-64 would be beyond the range of the kernels.
             let one = if *scaling == Scaling::mx() { 0x7F } else { 0x3F };
             let scales = vec![one; d.scale_bytes(&shape).map_err(wrong)?];
             speed(src.len() + dst.len() + scales.len(), || {
@@ -145,13 +145,13 @@ fn measure(work: &Work, n: usize) -> Result<f64> {
 }
 
 pub(crate) fn run(args: &Bench) -> Result<()> {
-    // (Elements that fit into an L2 cache, and that fit into none.)
+    // How many elements fit into an L2 cache, and into none.
     let places = [("L2", 128 * COLUMNS / 4), ("memory", 4096 * COLUMNS)];
     let mut found = Vec::new();
     for (name, work) in all() {
         let mut ratios = [0.0; 2];
         for (ratio, (_, n)) in ratios.iter_mut().zip(places) {
-            // (Just before the casts, so that what slows them down slows this down, too.)
+            // Just before the casts, so that what slows them down slows this down, too.
             let copy = memcpy(size(DType::BF16, n));
             let speed = measure(&work, n)?;
             *ratio = (speed / copy.max(memcpy(size(DType::BF16, n))) * 1000.0).round() / 1000.0;

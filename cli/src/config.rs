@@ -13,7 +13,7 @@ use crate::header::byte_len;
 use crate::layout::Layout;
 use crate::plan::{Input, Job, Output, Plan};
 
-/// The names of modules that could be quantised and are not.
+/// Returns the names of modules that could be quantised and are not.
 fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
     let mut names = BTreeSet::new();
     for job in plan.jobs.iter().filter(|job| !matches!(job.output, Output::Quantise(_))) {
@@ -25,7 +25,7 @@ fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
         let module = job.name.strip_suffix(".weight");
         match tensor.shape.len() {
             2 => names.extend(module.map(str::to_owned)),
-            // (All experts are in one tensor, whose module has several, or is called otherwise by the file.)
+            // All experts are in one tensor. Its module has several such tensors, or has another name in the file.
             3 if defaults::is_fused_experts(tensor) => {
                 let parent = job
                     .name
@@ -42,13 +42,13 @@ fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
             _ => {}
         }
     }
-    // (Loaders may make one module of experts that are many in the file.)
+    // Loaders may make one module of experts that are many in the file.
     let experts = |name: &str| Some(name[..name.find(".experts.")? + ".experts".len()].to_owned());
     let some: BTreeSet<_> = quantised(plan).filter_map(experts).collect();
     let whole: Vec<_> =
         names.iter().filter_map(|name| experts(name)).filter(|name| !some.contains(name)).collect();
     names.extend(whole);
-    // (A last layer that is tied to an embedding is in no file, and a module all the same.)
+    // A last layer that is tied to an embedding is in no file, but is a module.
     if it.config.is_some() {
         let model = defaults::model_type(it);
         let tied = match model {
@@ -64,19 +64,19 @@ fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// The names of the weights that are quantised in the result, of those, too, that stay what they were.
+/// Returns the names of the weights that are quantised in the result, including those that stay what they were.
 fn quantised(plan: &Plan) -> impl Iterator<Item = &str> {
     let is_there = |job: &&Job| plan.kept.get(&job.name) == Some(&"it has that layout");
     let is_quantised = move |job: &&Job| matches!(job.output, Output::Quantise(_)) || is_there(job);
     plan.jobs.iter().filter(is_quantised).map(|job| &job.name[..])
 }
 
-/// What compressed-tensors does not quantise. Its names are those of modules, which transformers may call otherwise than files do: so
-/// there are expressions, too, for what is nowhere quantised, and those of the source.
+/// Returns what compressed-tensors does not quantise. Its names are those of modules, which transformers may call otherwise than files do.
+/// So expressions are added for what is nowhere quantised, as are those of the source.
 fn ignored_modules(it: &Checkpoint, plan: &Plan) -> Vec<String> {
     let mut names = ignored(it, plan);
     let mut expressions = BTreeSet::new();
-    // (A part of what modules are called, and of the names of files that they have.)
+    // A part of the names of modules, and of their names in files.
     for (part, of_file) in [
         ("lm_head", "lm_head"),
         ("lm_head", "embed_out"),
@@ -104,7 +104,7 @@ fn ignored_modules(it: &Checkpoint, plan: &Plan) -> Vec<String> {
     names
 }
 
-/// The `quantization_config` of the result. None if its layout has none.
+/// Returns the `quantization_config` of the result. None if its layout has none.
 fn quantisation(it: &Checkpoint, plan: &Plan) -> Option<Value> {
     let (layout, format) = plan.layout.as_ref()?;
     let ignore = ignored(it, plan);
@@ -136,7 +136,7 @@ fn quantisation(it: &Checkpoint, plan: &Plan) -> Option<Value> {
                 "weight_block_size": [format.block_rows, format.block_cols],
                 "modules_to_not_convert": ignore,
             });
-            // (Of every weight. And scales of float32 may be such by what the source says of all of them.)
+            // It is said of every weight. Where none is quantised anew, the source may say it of scales of float32, too.
             let are_exponents = plan.scales.iter().all(|dtype| matches!(dtype, Dtype::U8 | Dtype::F8_E8M0));
             let is_said = || it.claims().is_some_and(|claim| claim.get("scale_fmt") == Some(&"ue8m0".into()));
             if are_exponents || !plan.anew && is_said() {
@@ -194,7 +194,7 @@ fn quantisation(it: &Checkpoint, plan: &Plan) -> Option<Value> {
     })
 }
 
-/// ModelOpt's name of a layout. Of several, one by which activations are not quantised, as nothing is known of them.
+/// Returns ModelOpt's name of a layout: if there are several, one that leaves activations unquantised, as nothing is known of them.
 const fn algorithm(layout: Layout) -> &'static str {
     match layout {
         Layout::ModeloptFp8 => "FP8",
@@ -202,15 +202,15 @@ const fn algorithm(layout: Layout) -> &'static str {
     }
 }
 
-/// The `producer`, which loaders require.
+/// Returns the `producer`, which loaders require.
 fn producer() -> Value {
     json!({ "name": "modelopt", "version": concat!("lanecast ", env!("CARGO_PKG_VERSION")) })
 }
 
-/// ModelOpt's own configuration, beside `config.json`.
+/// Returns ModelOpt's own configuration, which lies beside `config.json`.
 pub(crate) fn quant_config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     let Some(&(layout, _)) = plan.layout.as_ref() else {
-        // (What stays quantised needs it.)
+        // Weights that stay quantised need it.
         let mut config = it.quant_config.clone().filter(|_| plan.left)?;
         let names = config.get_mut("quantization")?.as_object_mut()?.entry("exclude_modules");
         dequantised(plan, names.or_insert_with(|| json!([])));
@@ -237,7 +237,7 @@ fn dequantised(plan: &Plan, names: &mut Value) {
     *names = all.into();
 }
 
-/// The quantisation in a configuration, where [`Checkpoint::claims`] finds it.
+/// Returns the quantisation in a configuration, where [`Checkpoint::claims`] finds it.
 fn claim(object: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
     let known = ["quantization_config", "compression_config"];
     let value = match known.into_iter().find(|key| object.contains_key(*key)) {
@@ -247,12 +247,12 @@ fn claim(object: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
     value?.as_object_mut()
 }
 
-/// The configuration of the result: that of the source with other `quantization_config` and dtype.
+/// Returns the configuration of the result: that of the source with another `quantization_config` and dtype.
 pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     let mut config = it.config.clone()?;
     let object = config.as_object_mut()?;
     if plan.jobs.iter().any(|job| !matches!(job.output, Output::Copy)) {
-        // (Weights that stay quantised need the configuration of the source, which also names those that are not quantised.)
+        // Weights that stay quantised need the configuration of the source, which also names those that are not quantised.
         let still = plan.left && it.claims().is_some();
         if still
             && plan.layout.is_none()
@@ -275,7 +275,7 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     if let Some(value) = quantisation(it, plan) {
         object.insert("quantization_config".to_owned(), value);
     }
-    // (Loaders make no model of floats of 8 bits.)
+    // Loaders make no model of floats of 8 bits.
     let dtype = if plan.layout.is_some() { plan.high } else { plan.plain.filter(|dtype| dtype.bits() > 8) };
     if let Some(dtype) = dtype {
         let nested = ["text_config", "vision_config", "audio_config"];
@@ -292,15 +292,15 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     Some(pretty(&config))
 }
 
-/// The name of the index of the result, if it has more files than one, or the source has one.
+/// Returns the name of the index of the result, if that has more than one file, or the source has an index.
 pub(crate) fn index_name<'a>(it: &'a Checkpoint, plan: &Plan) -> Option<&'a str> {
-    // (One file with the name that loaders look for needs no index.)
+    // One file with the name that loaders look for needs no index.
     let plain = plan.shards.len() == 1 && !plan.shards[0].name.contains("-of-");
     let name = it.index.as_ref().map_or("model.safetensors.index.json", |(name, _)| name);
     (!plain && (it.index.is_some() || plan.shards.len() > 1)).then_some(name)
 }
 
-/// The contents of the index of the result.
+/// Returns the contents of the index of the result.
 pub(crate) fn index(it: &Checkpoint, plan: &Plan) -> Vec<u8> {
     #[derive(Serialize)]
     struct Index<'a> {

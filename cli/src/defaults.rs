@@ -1,15 +1,15 @@
-//! Which tensors are quantised if nothing else is said: linear layers whose weights loaders look for, and neither embeddings nor the
-//! last layer, nor what decides more than it weighs.
+//! Which tensors are quantised by default: linear layers whose weights loaders look for; not embeddings, the last layer, or layers whose
+//! effect is large for their size.
 
 use crate::checkpoint::{Checkpoint, Tensor};
 use crate::layout::Layout;
 
 /// Parts of names, anywhere in them.
 const PARTS: [&str; 5] = ["embed", "lm_head", "router", "visual", "vision"];
-/// The same, of those that models are called after, too: they count behind the first component of a name.
+/// Parts of names that also occur in names of models: they count behind the first component of a name.
 const LATER_PARTS: [&str; 2] = ["norm", "conv"];
-/// Modules, which are the last component before `weight`: routers, embeddings that do not say so, heads, and parts of DeepSeek's that
-/// engines keep as floats.
+/// Modules, by the last component before `weight`: routers, embeddings whose names do not tell, heads, and parts of DeepSeek's that engines
+/// keep as floats.
 const MODULES: [&str; 15] = [
     "gate",
     "shared_expert_gate",
@@ -30,14 +30,14 @@ const MODULES: [&str; 15] = [
 /// Whole names of last layers, where others have modules of that name in every layer.
 const LAST: [&str; 4] =
     ["output.weight", "model.output.weight", "language_model.output.weight", "proj_out.weight"];
-/// Linear layers whose names look as if they were something else.
+/// Linear layers whose names look like those of other modules.
 const LINEAR: [&str; 4] = ["norm_attn_norm.attn.", "norm_attn_norm.", "conv.in_proj.", "conv.out_proj."];
-/// Models whose matrices are transposed: loaders do not take those of Conv1D for linear layers.
+/// Models with transposed matrices: loaders do not take those of Conv1D for linear layers.
 const CONV1D: [&str; 5] = ["gpt2", "openai-gpt", "imagegpt", "decision_transformer", "clvp"];
 const CONV1D_MODULES: [&str; 4] = ["c_attn", "q_attn", "c_proj", "c_fc"];
 /// Models of which transformers keeps `wo` in float32.
 const T5: [&str; 6] = ["t5", "mt5", "umt5", "longt5", "udop", "pop2piano"];
-/// Models whose experts are one tensor in another order, or with biases, than transformers' float8 experts have.
+/// Models whose experts are one tensor, in another order than transformers' float8 experts or with biases.
 const OTHER_EXPERTS: [&str; 3] = ["gpt_oss", "llama4", "llama4_text"];
 
 const NAME: &str = "kept by default: its name";
@@ -45,31 +45,31 @@ const NAME: &str = "kept by default: its name";
 /// Why a tensor is not quantised by default.
 struct Reason {
     text: &'static str,
-    /// What a pattern of `--only` has to say for that not to count.
+    /// What a pattern of `--only` must contain for the reason not to count.
     unless: &'static str,
 }
 
-/// The `model_type` of a configuration.
+/// Returns the `model_type` of the configuration, or an empty text.
 pub(crate) fn model_type(it: &Checkpoint) -> &str {
     it.config.as_ref().and_then(|config| config.get("model_type")?.as_str()).unwrap_or("")
 }
 
-/// Whether a tensor is the matrices of all experts.
+/// Whether a tensor holds the matrices of all experts, in a layout that takes them.
 fn is_experts(tensor: &Tensor, layout: Layout) -> bool {
     tensor.shape.len() == 3
         && tensor.name.contains("experts")
         && matches!(layout, Layout::Fp8Block | Layout::GptOss)
 }
 
-/// Whether a tensor has the matrices of several experts, whatever the layout is.
+/// Whether a tensor holds the matrices of several experts, whatever the layout is.
 pub(crate) fn is_fused_experts(tensor: &Tensor) -> bool {
     let name = &tensor.name[..];
-    // (GraniteMoE's are not called experts by the file.)
+    // The file does not call GraniteMoE's experts that.
     let is_granite = ["input_linear.weight", "output_linear.weight"].iter().any(|end| name.ends_with(end));
     tensor.shape.len() == 3 && (name.contains("experts") || is_granite)
 }
 
-/// Whether a weight is of one expert, by a name as `mlp.experts.3.up_proj.weight`.
+/// Whether a weight is that of one expert, by a name such as `mlp.experts.3.up_proj.weight`.
 pub(crate) fn is_one_expert(name: &str) -> bool {
     let after = name.split("experts.").skip(1);
     after.filter_map(|rest| rest.split('.').next()).any(|number| number.parse::<usize>().is_ok())
@@ -80,7 +80,7 @@ pub(crate) fn takes_experts(it: &Checkpoint, tensor: &Tensor) -> bool {
     is_experts(tensor, Layout::Fp8Block) && !OTHER_EXPERTS.contains(&model_type(it))
 }
 
-/// Why no option quantises a tensor. `is_named`: it is named by `--only`, whole.
+/// Returns why no option quantises a tensor, if none does. `is_named`: `--only` gives its whole name.
 fn never(tensor: &Tensor, layout: Layout, is_named: bool) -> Option<&'static str> {
     let name = &tensor.name[..];
     let experts = is_experts(tensor, layout);
@@ -96,7 +96,7 @@ fn never(tensor: &Tensor, layout: Layout, is_named: bool) -> Option<&'static str
     (tensor.len == 0).then_some("empty")
 }
 
-/// Why a tensor is not quantised by default, if it could be.
+/// Returns why a tensor that could be quantised is not by default, if it is not.
 fn by_default(it: &Checkpoint, tensor: &Tensor, layout: Layout) -> Option<Reason> {
     let name = &tensor.name[..];
     let because = |unless| Some(Reason { text: NAME, unless });
@@ -154,7 +154,7 @@ fn by_default(it: &Checkpoint, tensor: &Tensor, layout: Layout) -> Option<Reason
     None
 }
 
-/// Why a tensor is not quantised. `only`: the patterns of `--only` that fit it.
+/// Returns why a tensor is not quantised, if it is not. `only`: the patterns of `--only` that fit it.
 pub(crate) fn reason(
     it: &Checkpoint,
     tensor: &Tensor,

@@ -6,7 +6,7 @@ use safetensors::Dtype;
 
 use crate::error::{Failure, Result, suggestion};
 
-/// The dtype of the library. None if the program does not cast it.
+/// Returns the library's dtype of one in a file. None if the program does not cast it.
 pub(crate) fn of(dtype: Dtype) -> Option<DType> {
     Some(match dtype {
         Dtype::BOOL => DType::Bool,
@@ -35,7 +35,7 @@ pub(crate) fn of(dtype: Dtype) -> Option<DType> {
     })
 }
 
-/// The dtype in a file. None if safetensors does not have it.
+/// Returns the dtype in a file of one of the library. None if safetensors does not have it.
 pub(crate) fn in_file(dtype: DType) -> Option<Dtype> {
     const ALL: [Dtype; 22] = [
         Dtype::BOOL,
@@ -99,12 +99,12 @@ const SHORT: [(&str, DType); 13] = [
     ("i64", DType::I64),
 ];
 
-/// The shortest name of a dtype.
+/// Returns the shortest name of a dtype.
 pub(crate) fn short(dtype: DType) -> &'static str {
     SHORT.iter().find(|(_, other)| *other == dtype).map_or(dtype.name(), |(short, _)| short)
 }
 
-/// The dtype of a name on the command line: one of [`SHORT`], of the library, or of other programs (`fp16`, `fp8_e4m3fn`,
+/// Returns the dtype of a name on the command line: one of [`SHORT`], of the library, or of other programs (`fp16`, `fp8_e4m3fn`,
 /// safetensors' `F8_E4M3`), in any case.
 pub(crate) fn named(name: &str) -> Option<DType> {
     let lower = name.to_lowercase();
@@ -122,7 +122,7 @@ pub(crate) fn named(name: &str) -> Option<DType> {
         .or_else(|| DType::parse(Dialect::Safetensors, &name.to_uppercase()).ok())
 }
 
-/// The names that contain a word, as `fp8-block` contains `fp8`; all names if none does.
+/// Lists the names that contain a word, as `fp8-block` contains `fp8`; all names if none does.
 pub(crate) fn those_with(word: &str, names: &[&'static str]) -> String {
     let some: Vec<&str> = names.iter().copied().filter(|name| name.contains(word)).collect();
     if some.is_empty() { names.join(", ") } else { some.join(", ") }
@@ -131,7 +131,7 @@ pub(crate) fn those_with(word: &str, names: &[&'static str]) -> String {
 /// As [`named`], or an error with what was probably meant.
 pub(crate) fn parse(name: &str, others: &[&'static str]) -> Result<DType> {
     named(name).ok_or_else(|| {
-        // (Layouts are named by fp8 and fp4.)
+        // Names of layouts have fp8 and fp4 where those of dtypes have float8 and float4.
         let word = name.to_lowercase().replace("float", "fp");
         if others.len() > 1 && others.iter().any(|other| other.contains(&word)) {
             let error = Failure::usage(format!("no dtype and no layout is called '{name}'"));
@@ -154,7 +154,7 @@ pub(crate) fn parse(name: &str, others: &[&'static str]) -> Result<DType> {
     })
 }
 
-/// The options of casts from and to files, which are little-endian.
+/// Returns the options of casts from and to files, which are little-endian.
 pub(crate) fn options() -> CastOptions {
     CastOptions::new().src_order(lanecast::ByteOrder::Little).dst_order(lanecast::ByteOrder::Little)
 }

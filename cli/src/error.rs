@@ -61,7 +61,7 @@ impl Failure {
         Self::new(Kind::System, message)
     }
 
-    /// An error that the program cannot do something yet.
+    /// Returns the error of what the program cannot do yet.
     pub(crate) fn not_there(what: impl fmt::Display) -> Self {
         Self::usage(format!("{what}: not there yet"))
     }
@@ -89,7 +89,7 @@ impl Failure {
         self
     }
 
-    /// What to do about it.
+    /// Returns what to do about the error.
     pub(crate) fn remedy(&self) -> Option<String> {
         match (&self.help, &self.option) {
             (Some(help), Some(option)) => Some(format!("{help}, or convert with {option}")),
@@ -98,7 +98,7 @@ impl Failure {
         }
     }
 
-    /// An error of the system about a file. One that is not there is an error of the input.
+    /// Returns an error of the system about a file. A file that is not there is an error of the input.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         let message = format!("{}: {error}", path.display());
         match error.kind() {
@@ -144,7 +144,7 @@ pub(crate) fn on(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
     move |error| Failure::io(path, &error)
 }
 
-/// The candidate that a misspelt word probably means.
+/// Returns the candidate that a misspelt word probably means.
 pub(crate) fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let close = |candidate: &&str| {
         let mut row: Vec<usize> = (0..=candidate.len()).collect();
@@ -160,7 +160,7 @@ pub(crate) fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'
         row[candidate.len()]
     };
     let best = candidates.into_iter().min_by_key(close)?;
-    // (Of very short words, any two are similar.)
+    // Any two very short words are similar.
     let near = 2.max(word.len() / 3).min(word.len().saturating_sub(1) / 2);
     (close(&best) <= near).then_some(best)
 }

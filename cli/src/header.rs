@@ -90,7 +90,7 @@ impl<'de> DeserializeSeed<'de> for Texts {
     }
 }
 
-/// Reads the same, or null, which is the same as none for the library.
+/// Reads a map of strings in which no key occurs twice, or null, which the library takes for none.
 struct SomeTexts;
 
 impl<'de> Visitor<'de> for SomeTexts {
@@ -117,7 +117,7 @@ impl<'de> DeserializeSeed<'de> for SomeTexts {
     }
 }
 
-/// Reads tensors and metadata, in which no key may occur twice. (The library takes the last of two equal keys.)
+/// Reads tensors and metadata, in which no key may occur twice: the library would take the last of two equal keys.
 struct NoTwins;
 
 impl<'de> Visitor<'de> for NoTwins {
@@ -232,7 +232,7 @@ impl Header {
         if end as u64 != data {
             return Err(format!("the tensors take {end} bytes; the file has {data} for them"));
         }
-        // (It must be valid for the library, too.)
+        // It must be valid for the library, too.
         let all = metadata.clone().map(|metadata| metadata.into_iter().collect());
         Metadata::new(all, tensors.clone()).map_err(|error| error.to_string())?;
         Ok((metadata, tensors))
@@ -242,7 +242,7 @@ impl Header {
 /// Tensors, in the order of their data.
 type Infos = Vec<(String, TensorInfo)>;
 
-/// Serialises as the library does, but with the metadata sorted.
+/// Serialises a header as the library does, but with the metadata sorted.
 struct Written<'a, I> {
     metadata: Option<&'a BTreeMap<String, String>>,
     tensors: I,
@@ -265,8 +265,8 @@ impl<'a, I: Iterator<Item = (&'a str, Dtype, &'a [usize])> + Clone> Serialize fo
     }
 }
 
-/// The bytes of a header, padded to a multiple of 8. Tensors come in the order of the library, by dtype, the last one first, and then by
-/// name. Their data follow in that order, without gaps.
+/// Returns the bytes of a header, padded to a multiple of 8. Tensors come in the order of the library: from the last dtype to the first,
+/// and then by name. Their data follow in that order, without gaps.
 pub(crate) fn write<'a>(
     metadata: Option<&'a BTreeMap<String, String>>,
     tensors: impl Iterator<Item = (&'a str, Dtype, &'a [usize])> + Clone,
@@ -284,7 +284,7 @@ pub(crate) fn write<'a>(
     Ok(bytes)
 }
 
-/// How many bytes a tensor has. Its shape was checked.
+/// Returns how many bytes a tensor has, whose shape was checked.
 pub(crate) fn byte_len(dtype: Dtype, shape: &[usize]) -> u64 {
     (shape.iter().product::<usize>() as u64 * dtype.bitsize() as u64) / 8
 }

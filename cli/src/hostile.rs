@@ -27,9 +27,9 @@ fn claimed(header: &str) -> u64 {
     ends.max().unwrap_or(0).min(MOST)
 }
 
-/// Makes a directory of a text: what it is to become, `config.json`, the index, `hf_quant_config.json`, data that are repeated as often as
-/// they are needed, and the header of each file; then does with it all that the program does before it writes. Nothing may panic, and
-/// nothing may be written beside its place. True if it is converted, whole.
+/// Makes a directory from a text and does with it all that the program does before it writes. The parts of the text are the target,
+/// `config.json`, the index, `hf_quant_config.json`, data that are repeated as often as needed, and the header of each file. Nothing may
+/// panic, and nothing may be written outside of its place. Returns true if all of it is converted.
 pub fn hostile(text: &[u8], dir: &Path) -> bool {
     let text = String::from_utf8_lossy(text);
     let mut parts = text.split(BETWEEN);
@@ -52,7 +52,7 @@ pub fn hostile(text: &[u8], dir: &Path) -> bool {
     }
     let words = ["lanecast", "convert"].map(Into::into).into_iter();
     let words = words.chain([dir.into(), dir.join("dst").into_os_string()]);
-    // (The first part is the target, and may have options after that.)
+    // The first part is the target, and may have options after that.
     let words = words.chain(["--to".into()]).chain(to.split(' ').map(Into::into));
     let Ok(Cli { command: Command::Convert(args) }) = Cli::try_parse_from(words) else { return false };
     let Ok(it) = Checkpoint::open(dir) else { return false };
@@ -173,7 +173,7 @@ mod tests {
                     }
                 }
             }
-            // (Of a failure, the last text that is shown is the input.)
+            // The last text that is shown before a failure is the input.
             println!("{text}");
             let is_whole = hostile(text.as_bytes(), &dir.path().join("src"));
             whole += u32::from(is_whole);

@@ -37,7 +37,7 @@ use owo_colors::OwoColorize;
 use args::{Cli, Command};
 use error::{Failure, Kind, Result};
 
-/// Locks what no thread panics with.
+/// Locks a mutex that no thread holds when it panics.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no panics")
 }
@@ -59,7 +59,7 @@ fn run(command: &Command) -> Result<()> {
     }
 }
 
-/// The manual page of the program, or of one of its commands.
+/// Prints the manual page of the program, or of one of its commands.
 fn manual(command: Option<&str>) -> Result<()> {
     let mut all = Cli::command();
     all.build();
@@ -80,20 +80,20 @@ fn manual(command: Option<&str>) -> Result<()> {
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text).map_err(|error| Failure::system(error.to_string()))?;
     if command.is_none() {
-        // (As in the help, with a line for each.)
+        // As in the help, with a line for each.
         let jobs = args::JOBS.trim_start_matches("Jobs:\n").replace('-', "\\-");
         text.extend_from_slice(format!(".SH EXAMPLES\n.nf\n{jobs}\n.fi\n").as_bytes());
     }
     out::whole(&text)
 }
 
-/// An error of the command line, without the usage that clap would add.
+/// Returns an error of the command line without the usage that clap would add.
 fn misspelt(error: &clap::Error) -> Failure {
     let text = error.to_string();
     let mut parts = text.split("\n\n").map(str::trim);
     let message = parts.next().unwrap_or_default().trim_start_matches("error: ");
     let failure = Failure::usage(message.split_whitespace().collect::<Vec<_>>().join(" "));
-    // (Not clap's tips about quoting for shells.)
+    // Clap's tips about quoting for shells are left out.
     let tips = |part: &'_ str| {
         part.strip_prefix("tip: ").filter(|tip| !tip.starts_with("to pass '")).map(str::to_owned)
     };
@@ -131,7 +131,7 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let Err(failure) = run(&cli.command) else { return 0 };
-    // (One object only: if a limit was exceeded, the report has been printed.)
+    // Only one object is printed: if a limit was exceeded, that was the report.
     if wants_json(&cli.command) && failure.kind != Kind::Limit {
         let _ = out::json(&failure.json());
     }

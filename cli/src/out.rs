@@ -1,4 +1,4 @@
-//! Prints texts, tables and JSON. That nobody reads them any more is no error.
+//! Prints texts, tables and JSON. A closed pipe is not an error.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -36,7 +36,7 @@ pub(crate) fn whole(bytes: &[u8]) -> Result<()> {
     printed(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
-/// Prints a table without lines, whose first row is its head. Columns that have nothing below it are left out.
+/// Prints a table without lines, whose first row is its head. Columns that are empty below it are left out.
 pub(crate) fn table<const N: usize>(rows: Vec<[String; N]>) -> Result<()> {
     let is_wanted: [bool; N] =
         std::array::from_fn(|i| rows.len() == 1 || rows[1..].iter().any(|row| !row[i].is_empty()));
@@ -45,7 +45,7 @@ pub(crate) fn table<const N: usize>(rows: Vec<[String; N]>) -> Result<()> {
         builder.push_record(row.into_iter().zip(is_wanted).filter_map(|(cell, is)| is.then_some(cell)));
     }
     let mut table = builder.build();
-    // (With a border of one space between columns.)
+    // With one space between columns.
     table.with(Style::blank()).with(Padding::new(0, 1, 0, 0));
     let text = table.to_string();
     for row in text.lines() {
@@ -54,7 +54,7 @@ pub(crate) fn table<const N: usize>(rows: Vec<[String; N]>) -> Result<()> {
     Ok(())
 }
 
-/// A name from a file, with control characters escaped.
+/// Returns a name from a file with control characters escaped.
 pub(crate) fn plain(text: &str) -> String {
     if text.chars().any(char::is_control) { text.escape_debug().to_string() } else { text.to_owned() }
 }

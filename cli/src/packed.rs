@@ -1,12 +1,12 @@
-//! Integers that other packages pack into numbers of 32 bits: compressed-tensors' zero points, and AWQ's and GPTQ's weights.
+//! Integers that other packages pack into 32-bit words: zero points of compressed-tensors, and weights of AWQ and GPTQ.
 
 use super::tile::{Matrices, Tile, check_scales, read_columns};
 use crate::checkpoint::{Checkpoint, Tensor};
 use crate::error::{Failure, Result};
 use crate::layout::{Layout, Less, Weight};
 
-/// The zero points of the rows of a tile of int4-group or int8-group, as elements in the order of the scales. They are packed by rows, with half
-/// of their range added.
+/// Reads the zero points of the rows of a tile of int4-group or int8-group, as elements in the order of the scales. They are packed by
+/// rows, with half of their range added.
 pub(crate) fn zero_points_of_rows(
     it: &Checkpoint,
     weight: &Weight,
@@ -15,7 +15,7 @@ pub(crate) fn zero_points_of_rows(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let Matrices { rows: words, columns: groups, .. } = Matrices::of(&tensor.shape);
-    // (In four little-endian bytes, each of one row or of two.)
+    // A word is four little-endian bytes, each of which holds one row or two.
     let bits = weight.format.elem.bits() as usize;
     let rows = 32 / bits;
     let (first, end) = (tile.first / rows as u64, (tile.first + tile.count).div_ceil(rows as u64));
@@ -35,22 +35,22 @@ pub(crate) fn zero_points_of_rows(
     Ok(())
 }
 
-/// Eight codes of AWQ in their order: columns 0, 2, 4, 6 are the low half of a number, and 1, 3, 5, 7 the high one.
+/// Puts eight codes of AWQ in order: columns 0, 2, 4, 6 are the low half of a word, and 1, 3, 5, 7 the high half.
 fn in_order(word: [u8; 4]) -> [u8; 4] {
     let [a, b, c, d] = word;
     [a & 0xF | c << 4, a >> 4 | c & 0xF0, b & 0xF | d << 4, b >> 4 | d & 0xF0]
 }
 
-/// The group of every input, as GPTQ's g_idx says.
+/// Reads the group of every input from GPTQ's g_idx.
 pub(crate) fn order(it: &Checkpoint, order: &Tensor) -> Result<Vec<u32>> {
     Ok(it.small(order)?.as_chunks().0.iter().map(|&group| u32::from_le_bytes(group)).collect())
 }
 
-/// Appends the codes of rows of GPTQ, of which a number has one column. Elements of a row lie side by side afterwards.
+/// Appends the codes of rows of GPTQ, of which each word holds one column, so that the elements of a row are adjacent.
 fn rows_of_numbers<const BITS: usize>(numbers: &[[u8; 4]], out: &mut Vec<u8>) {
     for first in (0..32).step_by(BITS) {
         let code = |number: [u8; 4]| u32::from_le_bytes(number) >> first & ((1 << BITS) - 1);
-        // (Of the columns that share a byte the first is in its lowest bits.)
+        // Of the columns that share a byte, the first is in its lowest bits.
         let byte = |columns: &[[u8; 4]]| {
             columns.iter().rev().fold(0, |byte, &number| byte << BITS | code(number)) as u8
         };
@@ -58,14 +58,14 @@ fn rows_of_numbers<const BITS: usize>(numbers: &[[u8; 4]], out: &mut Vec<u8>) {
     }
 }
 
-/// Elements of four bits, of 32 codes of three, which lie in three numbers without gaps.
+/// Returns as 4-bit elements 32 codes of three bits, which fill three words without gaps.
 fn of_three([a, b, c]: [[u8; 4]; 3]) -> [u8; 16] {
     let [a, b, c] = [a, b, c].map(|number| u128::from(u32::from_le_bytes(number)));
     let all = a | b << 32 | c << 64;
     std::array::from_fn(|i| (all >> (6 * i) & 7 | (all >> (6 * i + 3) & 7) << 4) as u8)
 }
 
-/// Appends the codes of 32 rows of GPTQ, of which three numbers have one column, as elements of four bits.
+/// Appends the codes of 32 rows of GPTQ, of which three words hold one column, as 4-bit elements.
 fn rows_of_three(numbers: &[[u8; 4]], out: &mut Vec<u8>) {
     let (columns, first) = (numbers.len() / 3, out.len());
     out.resize(first + 16 * columns, 0);
@@ -86,12 +86,12 @@ const fn one_more(byte: u8, bits: u32) -> u8 {
         4 => 0x11,
         _ => 1,
     };
-    // (The highest bit of each takes no carry to the next.)
+    // The highest bit of each element is added apart, without a carry into the next element.
     let high = ones << (bits - 1);
     ((byte & !high) + ones) ^ (byte & high)
 }
 
-/// Replaces the lines of groups by those of every input: that of its group.
+/// Replaces the lines of groups by one for every input: that of its group.
 fn spread(lines: &mut Vec<u8>, groups: usize, order: &[u32]) {
     let each = lines.len() / groups;
     let mut all = Vec::with_capacity(each * order.len());
@@ -99,8 +99,8 @@ fn spread(lines: &mut Vec<u8>, groups: usize, order: &[u32]) {
     *lines = all;
 }
 
-/// Reads some columns of all rows of a weight of AWQ or GPTQ, which are inputs by outputs: codes and zero points as packed elements.
-/// `tile` counts columns in groups of 32. Returns the shape of the codes.
+/// Reads some columns of all rows of a weight of AWQ or GPTQ, which is inputs by outputs: codes and zero points as packed elements. `tile`
+/// counts columns in groups of 32. Returns the shape of the codes.
 pub(crate) fn columns(
     it: &Checkpoint,
     (weight, codes, scales): (&Weight, &Tensor, &Tensor),
@@ -111,7 +111,7 @@ pub(crate) fn columns(
     let Matrices { rows, columns, .. } = Matrices::of(&weight.shape);
     let bits = u64::from(weight.bits);
     let groups = Matrices::of(&scales.shape).rows;
-    // (In 32 columns are as many numbers as a code has bits.)
+    // 32 columns fill as many words as a code has bits.
     let part = |each: u64| Tile { first: tile.first * each, count: tile.count * each, ..*tile };
     let some = tile.count as usize * 32;
     let mut words = Vec::new();
@@ -151,7 +151,7 @@ pub(crate) fn columns(
             _ => zero_buffer.extend_from_slice(numbers.as_flattened()),
         }
         if weight.less == Less::One {
-            // (Of elements of four bits, those of three have 7 in place of 15.)
+            // The largest code of three bits is 7, in an element of four.
             let most = if bits == 3 { 0x77 } else { 0xFF };
             zero_buffer.iter_mut().for_each(|byte| *byte = one_more(*byte, weight.format.elem.bits()) & most);
         }

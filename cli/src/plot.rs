@@ -96,7 +96,7 @@ fn png(title: &str, series: &[Series]) -> Drawn<Vec<u8>> {
     Ok(file)
 }
 
-/// An axis of exponents, with these ticks. (plotters would put some between whole ones.)
+/// An axis of exponents with these ticks: plotters' own may lie between whole exponents.
 struct Exponents {
     from: f64,
     to: f64,
@@ -133,13 +133,13 @@ fn chart<B: DrawingBackend>(
     root.fill(&WHITE).map_err(wrong)?;
     let keys = || series.iter().flat_map(|one| one.exponents.keys().copied());
     let (first, last) = (keys().min().unwrap_or(0) - 1, keys().max().unwrap_or(0) + 1);
-    // (A tick for each exponent, or for every fifth, ..: there is room for some 12.)
+    // A tick for each exponent, or for every second, fifth, ..: there is room for some 12.
     let step = [1, 2, 5, 10, 20, 50, 100].into_iter().find(|step| (last - first) / step < 12).unwrap_or(200);
     let ticks = (first..=last).filter(|exponent| exponent % step == 0).map(f64::from).collect();
     let share = |one: &Series, n: u64| n as f64 / one.elements.max(1) as f64 * 100.0;
     let most =
         series.iter().flat_map(|one| one.exponents.values().map(move |&n| share(one, n))).fold(1.0, f64::max);
-    // (90 letters fit in full size. Longer titles are smaller.)
+    // 90 letters fit in full size. Longer titles are smaller.
     let title_size = (1620 / title.chars().count().max(90)) as u32;
     let mut chart = ChartBuilder::on(root)
         .caption(title, font(title_size))
@@ -160,7 +160,7 @@ fn chart<B: DrawingBackend>(
         .set_all_tick_mark_size(of(5))
         .draw()
         .map_err(wrong)?;
-    // (Bars of the same exponent are side by side, above its tick.)
+    // Bars of the same exponent are side by side, above its tick.
     let width = 0.84 / series.len() as f64;
     for (i, (one, colour)) in series.iter().zip(COLOURS).enumerate() {
         let bars = one.exponents.iter().map(|(&exponent, &n)| {

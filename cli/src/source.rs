@@ -1,4 +1,4 @@
-//! Sources that are read at offsets: files, and later perhaps objects of a store.
+//! Sources that are read at offsets.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ pub(crate) trait Source: Send + Sync {
     fn len(&self) -> u64;
     /// Fills the buffer from this offset on.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Size and time, by which changes of the contents are noticed.
+    /// Returns size and time, by which changes of the contents are noticed.
     fn stamp(&self) -> io::Result<Stamp>;
 }
 
@@ -47,7 +47,7 @@ impl Source for OnDisk {
 
 /// Opens a regular file.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Source>> {
-    // (Before it is opened: a pipe would be waited for.)
+    // Before it is opened, as opening a pipe would wait.
     if !std::fs::metadata(path).map_err(on(path))?.is_file() {
         return Err(Failure::refused(format!("{}: no regular file", path.display())));
     }
@@ -72,19 +72,19 @@ pub(crate) fn read_small(path: &Path, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The name of a file, without what leads to it.
+/// Returns the name of a file without its directory.
 pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Whether a text is the name of a file, without a directory.
 pub(crate) fn is_plain_name(name: &str) -> bool {
-    // (On Windows, a colon comes after a drive, or before a stream of a file.)
+    // On Windows, a colon comes after a drive, or before a stream of a file.
     let leads_on = |c: char| matches!(c, '/' | '\\' | '\0') || cfg!(windows) && c == ':';
     !name.is_empty() && name != "." && name != ".." && !name.contains(leads_on)
 }
 
-/// A path with all links followed that are there. What is not there yet is taken for directories, out of which `..` leads.
+/// Returns a path with all existing links followed. Components that do not exist count as directories, which `..` leaves.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
     let mut real =
         if path.is_absolute() { PathBuf::new() } else { Path::new(".").canonicalize().unwrap_or_default() };

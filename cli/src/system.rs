@@ -25,7 +25,7 @@ mod unix {
 
     use super::*;
 
-    /// An error if this process may not write files of so many bytes. (A signal would end it, which leaves its temporary files.)
+    /// Fails if this process may not write files of so many bytes. A signal would end the process then, and leave its temporary files.
     pub(crate) fn check_size(bytes: u64) -> io::Result<()> {
         match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
             Some(most) if bytes > most => Err(io::ErrorKind::FileTooLarge.into()),
@@ -42,7 +42,7 @@ mod unix {
         file.write_all_at(bytes, offset)
     }
 
-    /// The time of the last change, as two numbers that are only compared with others.
+    /// Returns the time of the last change, as two numbers that are only compared with others.
     pub(crate) fn mtime(metadata: &Metadata) -> io::Result<(i64, i64)> {
         Ok((metadata.mtime(), metadata.mtime_nsec()))
     }
@@ -57,7 +57,7 @@ mod unix {
         File::open(path)?.sync_all()
     }
 
-    /// How many bytes of room there are.
+    /// Returns how many bytes of room there are on the disk.
     #[allow(clippy::unnecessary_cast, reason = "they are of 32 bits on some")]
     pub(crate) fn free(dir: &Path) -> io::Result<u64> {
         let stat = rustix::fs::statvfs(dir)?;
@@ -89,7 +89,7 @@ mod windows {
         until_all(bytes.len(), io::ErrorKind::WriteZero, write)
     }
 
-    /// Calls a function, which returns how many bytes it has done, until all are. The error is for a call that does none.
+    /// Calls a function, which returns how many bytes it has done, until all are done. A call that does none is the error `none`.
     fn until_all(
         bytes: usize,
         none: io::ErrorKind,
@@ -108,7 +108,7 @@ mod windows {
     }
 
     pub(crate) fn mtime(metadata: &Metadata) -> io::Result<(i64, i64)> {
-        // (In units of 100 ns.)
+        // In units of 100 ns.
         Ok((metadata.last_write_time() as i64, 0))
     }
 
@@ -154,7 +154,7 @@ mod linux {
         let _ = fadvise(file, offset, NonZeroU64::new(bytes), Advice::DontNeed);
     }
 
-    /// Whether a path is in a file system in memory. There is no disk to wait for then, and pages are allocated when they are written.
+    /// Whether a path is in a file system in memory: there is no disk to wait for, and pages are allocated when they are written.
     pub(crate) fn is_in_memory(path: &Path) -> bool {
         const TMPFS: u64 = 0x0102_1994;
         statfs(path).is_ok_and(|system| system.f_type as u64 == TMPFS)
