@@ -22,7 +22,7 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ordered {
     pub(crate) dtype: DType,
-    /// The bytes are not in the machine's order.
+    /// Whether the bytes are not in the machine's order.
     pub(crate) swapped: bool,
 }
 
@@ -33,7 +33,7 @@ impl Ordered {
 }
 
 impl Table {
-    /// The table of this process.
+    /// Returns the table of this process.
     pub(crate) fn get(py: Python<'_>) -> PyResult<&'static Self> {
         static TABLE: PyOnceLock<Table> = PyOnceLock::new();
         TABLE.get_or_try_init(py, || Self::new(py))
@@ -50,7 +50,7 @@ impl Table {
             table.numbers.push((descr.num(), dtype));
             table.descrs[usize::from(dtype.code())] = Some(descr.unbind());
         }
-        // (C has several integer types of the same size.)
+        // C has several integer types of the same size.
         for (name, signed) in [
             ("intc", true),
             ("long", true),
@@ -74,17 +74,17 @@ impl Table {
         Ok(table)
     }
 
-    /// The dtype of a type number.
+    /// Returns the dtype of a type number.
     pub(crate) fn of_number(&self, number: c_int) -> Option<DType> {
         self.numbers.iter().find(|(known, _)| *known == number).map(|(_, dtype)| *dtype)
     }
 
-    /// The type numbers and their dtypes.
+    /// Returns the type numbers and their dtypes.
     pub(crate) fn numbers(&self) -> &[(c_int, DType)] {
         &self.numbers
     }
 
-    /// NumPy's dtype, in the machine's byte order.
+    /// Returns NumPy's dtype, in the machine's byte order.
     pub(crate) fn descr<'py>(&self, py: Python<'py>, dtype: DType) -> PyResult<Bound<'py, PyArrayDescr>> {
         match &self.descrs[usize::from(dtype.code())] {
             Some(descr) => Ok(descr.bind(py).clone()),
@@ -94,7 +94,7 @@ impl Table {
         }
     }
 
-    /// The dtype and byte order of a dtype of NumPy, if lanecast has it.
+    /// Returns the dtype and byte order of a dtype of NumPy, if lanecast has it.
     pub(crate) fn ordered(&self, descr: &Bound<'_, PyArrayDescr>) -> Option<Ordered> {
         let dtype = self.of_number(descr.num())?;
         let swapped = match descr.byteorder() {
@@ -109,7 +109,7 @@ impl Table {
 /// How many characters of an argument errors show.
 const LONGEST: usize = 80;
 
-/// The error of a dtype that lanecast does not have.
+/// Returns the error of a dtype that lanecast does not have.
 pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
     let text = descr.str().map_or_else(|_| "?".to_owned(), |text| text.to_string());
     let meant = match descr.cast::<PyArrayDescr>() {
@@ -117,14 +117,14 @@ pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
             Some("lanecast.format writes numbers as texts".to_owned())
         }
         Ok(_) => None,
-        // (An array, or a tensor.)
+        // An array, or a tensor.
         Err(_) if descr.hasattr("dtype").is_ok_and(|has| has) => Some("did you mean its dtype?".to_owned()),
         Err(_) if text.eq_ignore_ascii_case("nf4") => Some(
             "NF4 is a table of 16 numbers; dtypes of 4 bits are float4_e2m1fn, int4 and uint4".to_owned(),
         ),
         Err(_) => nearest(&text).map(|name| format!("did you mean '{name}'?")),
     };
-    // (It may be any object, with a long text.)
+    // It may be any object, with a long text.
     let text = match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{} ..", &text[..end]),
         None => text,
@@ -137,7 +137,7 @@ pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("{what} {text}; {rest}"))
 }
 
-/// The error of an array whose dtype lanecast does not have, with what helps.
+/// Returns the error of an array whose dtype lanecast does not have, with what helps.
 pub(crate) fn refused_array(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
     let hint = match descr.kind() {
         b'O' => "give its elements a dtype first: numpy.asarray(x, float)",
@@ -154,7 +154,7 @@ pub(crate) fn refused_array(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
     PyTypeError::new_err(format!("cannot cast an array of {text}; {hint}"))
 }
 
-/// The name that is probably meant by a short one, by another library's dtype (`torch.bfloat16`), or by a misspelt one.
+/// Returns the name that is probably meant by a short one, by another library's dtype (`torch.bfloat16`), or by a misspelt one.
 fn nearest(given: &str) -> Option<&'static str> {
     const SHORT: &[(&str, DType)] = &[
         ("bf16", DType::BF16),
@@ -181,7 +181,7 @@ fn nearest(given: &str) -> Option<&'static str> {
     if let Some((_, dtype)) = SHORT.iter().find(|(short, _)| *short == name) {
         return Some(dtype.name());
     }
-    // (By exponent and mantissa: e5m2fnuz, fp8_e5m2fnuz, F8E5M2FNUZ.)
+    // By exponent and mantissa: e5m2fnuz, fp8_e5m2fnuz, F8E5M2FNUZ.
     if let Some(start) =
         name.find('e').filter(|&start| name[start + 1..].starts_with(|c: char| c.is_ascii_digit()))
     {
@@ -218,7 +218,7 @@ pub(crate) fn read<'py>(given: &Bound<'py, PyAny>) -> PyResult<(Ordered, Bound<'
     };
     match table.ordered(&descr) {
         Some(ordered) => Ok((ordered, descr)),
-        // (NumPy takes every class that it does not know for `object`.)
+        // NumPy takes every class that it does not know for `object`.
         None if descr.kind() == b'O' && is_other_class(given) => Err(refused("there is no dtype", given)),
         None => Err(refused("cannot cast to", &descr)),
     }
@@ -228,12 +228,12 @@ fn is_other_class(given: &Bound<'_, PyAny>) -> bool {
     given.is_instance_of::<PyType>() && !given.is(given.py().get_type::<PyAny>())
 }
 
-/// The dtype of a canonical name, or of another library's dtype whose text is its module and such a name (`torch.bfloat16`).
+/// Returns the dtype of a canonical name, or of another library's dtype whose text is its module and such a name (`torch.bfloat16`).
 pub(crate) fn named(given: &Bound<'_, PyAny>) -> Option<DType> {
     if let Ok(name) = given.cast::<PyString>() {
         return name.to_cow().ok()?.parse().ok();
     }
-    // (NumPy's types, `np.float16`, are what is given most.)
+    // Most arguments are NumPy's types, as `np.float16`, which the caller reads.
     if given.is_instance_of::<PyType>() {
         return None;
     }
@@ -250,7 +250,7 @@ pub(crate) fn meant(given: &Bound<'_, PyAny>) -> PyResult<DType> {
     Ok(meant_ordered(given)?.dtype)
 }
 
-/// The same, with its byte order.
+/// As [`meant`], with the byte order.
 pub(crate) fn meant_ordered(given: &Bound<'_, PyAny>) -> PyResult<Ordered> {
     match named(given) {
         Some(dtype) => Ok(Ordered::native(dtype)),

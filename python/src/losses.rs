@@ -23,15 +23,15 @@ const PART: usize = 1 << 20;
 pub(crate) enum Losses {
     /// They are counted.
     Count,
-    /// The first that is more than digits is an error.
+    /// The first loss of more than digits is an error.
     Refuse,
-    /// The first of any kind is.
+    /// The first loss of any kind is an error.
     RefuseChanges,
 }
 
 type Numbers = (usize, usize, usize, usize, usize, usize, usize, usize, Option<usize>, Option<usize>);
 
-/// The numbers of a report, as its class in Python takes them.
+/// Returns the numbers of a report, as its class in Python takes them.
 fn numbers(r: CastReport) -> Numbers {
     (r.elements, r.above, r.below, r.negative, r.nan, r.inf, r.imaginary, r.inexact, r.first, r.first_inexact)
 }
@@ -85,10 +85,10 @@ pub(crate) fn report<'py>(
     Ok(numbers(look(x.py(), &src, to, &laid_out(&options, src.of, to), &how)?))
 }
 
-/// Keywords of checked casts that are no options.
+/// Keywords of checked casts that are not options.
 const OWN: &[&str] = &["threads", "progress"];
 
-/// A source, and a new array in C order for what it becomes.
+/// Reads a source, and makes a new array in C order for what it becomes.
 fn new_array<'py>(
     x: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyAny>,
@@ -103,7 +103,7 @@ fn new_array<'py>(
     Ok((src, dst, options))
 }
 
-/// Casts an array to a new one, and says what that lost, or raises a LossError: then what is in the new one is unspecified.
+/// Casts an array to a new one. Returns what that lost, or a LossError, after which the contents of the new one are unspecified.
 pub(crate) fn cast<'py>(
     py: Python<'py>,
     src: View<'py>,
@@ -138,7 +138,7 @@ pub(crate) fn cast<'py>(
     done.map_err(|error| loss_error(py, error, &src, dst.of, options, None))
 }
 
-/// Casts an array to another one, and says what that lost, or raises a LossError: then nothing was written. Progress is that of the look.
+/// Looks at what a cast to another array would lose, and then casts, or returns a LossError without writing. Progress is that of the look.
 pub(crate) fn look_and_cast<'py>(
     py: Python<'py>,
     src: View<'py>,
@@ -160,7 +160,7 @@ pub(crate) fn look_and_cast<'py>(
     Ok(report)
 }
 
-/// What a cast of an array would lose.
+/// Returns what a cast of an array would lose.
 fn look<'py>(
     py: Python<'py>,
     src: &View<'py>,
@@ -171,7 +171,8 @@ fn look<'py>(
     let caster = Caster::new(src.of.dtype, to.dtype, options).map_err(failed)?;
     let traffic = src.len().saturating_mul(src.itemsize() + to.dtype.itemsize());
     let (first, shape, strides) = (Raw(src.data), &src.shape, &src.strides);
-    // SAFETY: elements of the array, which the caller keeps. Python code that writes to them at the same time is a data race, as with NumPy.
+    // SAFETY: these are elements of the array, which the caller keeps. Python code that writes to them at the same time is a data race, as
+    // with NumPy.
     let view = || unsafe { StridedView::from_ptr({ first }.0, shape, strides) };
     let found = if traffic < LARGE && how.progress.is_none() {
         detached(py, traffic, || caster.report_strided(&view()))
@@ -181,7 +182,7 @@ fn look<'py>(
     found.map_err(failed)
 }
 
-/// The LossError of an element of an array that a cast would change, of which the report is known.
+/// Returns the LossError of the first element that a cast would change. The report is known already.
 fn refusal(
     py: Python<'_>,
     src: &View<'_>,
@@ -197,7 +198,7 @@ fn refusal(
     }
     let changes = || {
         let caster = caster_at(src.of, to, options, first)?;
-        // SAFETY: an element of the array, which the view keeps.
+        // SAFETY: this is an element of the array, which the view keeps.
         let element = unsafe { StridedView::from_ptr(src.data.wrapping_offset(way), &[], &[]) };
         let mut room = [0; 16];
         let out = &mut StridedViewMut::new(&mut room, 0, &[], &[]);
@@ -209,12 +210,12 @@ fn refusal(
             loss_error(py, Error::Lossy(lossy), src, to, options, Some(report))
         }
         Err(error) => failed(error),
-        // (Somebody else has written to it.)
+        // Other code has written to it.
         Ok(()) => PyValueError::new_err(format!("element {first} changed while it was cast")),
     }
 }
 
-/// The caster of elements from this one on. (Random words continue those of the elements before.)
+/// Returns a caster for the elements from this one on, whose random words continue those of the elements before.
 fn caster_at(from: Ordered, to: Ordered, options: &CastOptions, before: usize) -> Result<Caster, Error> {
     let options = match options.stochastic {
         Some(words) => options.stochastic(words.seed, words.first.wrapping_add(before as u64)),
@@ -267,7 +268,7 @@ pub(crate) fn masked<'py>(
     Ok((dst.array, bits))
 }
 
-/// The exception of an error: a LossError, if an element is lost, with a report of all that are.
+/// Returns the exception for an error: if an element is lost, a LossError with a report of all that are.
 fn loss_error(
     py: Python<'_>,
     error: Error,

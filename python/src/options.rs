@@ -1,4 +1,4 @@
-//! Keyword arguments to options.
+//! Reads keyword arguments as options.
 
 use lanecast::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -50,7 +50,7 @@ pub(crate) fn read(given: Option<&Bound<'_, PyDict>>, others: &[&str]) -> PyResu
         match name.as_str() {
             "profile" => {}
             "rounding" => options = options.rounding(choose(&name, &value, &roundings(), &[])?),
-            // (Of integers of fewer than 8 bits a profile may say something of its own, which this changes, too.)
+            // A profile may set another rounding to integers of fewer than 8 bits, which this changes, too.
             "int_rounding" => {
                 let rounding = choose(&name, &value, &roundings(), &[])?;
                 options = options.int_rounding(rounding).narrow_int_rounding(rounding);
@@ -89,7 +89,7 @@ pub(crate) fn read(given: Option<&Bound<'_, PyDict>>, others: &[&str]) -> PyResu
     Ok(options)
 }
 
-/// Sets `stochastic`: a seed, or a seed and the number of the first element. None: no stochastic rounding.
+/// Sets `stochastic`: a seed, or a seed and the number of the first element. None means no stochastic rounding.
 fn stochastic(options: CastOptions, value: &Bound<'_, PyAny>) -> PyResult<CastOptions> {
     if value.is_none() {
         return Ok(options);
@@ -138,7 +138,7 @@ fn unknown(name: &str, others: &[&str]) -> PyErr {
     PyTypeError::new_err(format!("there is no option '{name}'; {hint}"))
 }
 
-/// How many letters must be added, removed or replaced to get from one word to the other.
+/// Returns how many letters must be added, removed or replaced to get from one word to the other.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -37,7 +37,7 @@ pub(crate) fn promote(
     let rules = rules_of(rules)?;
     let dtypes = dtypes.iter().map(meant).collect::<PyResult<Vec<_>>>()?;
     rules.promote_all(dtypes.iter().copied()).map(DType::name).map_err(|error| {
-        // (NumPy's rules, which are the default, have none of ml_dtypes' dtypes.)
+        // NumPy's rules, which are the default, have none of ml_dtypes' dtypes.
         let others = Rules::ALL.into_iter().filter(|rules| rules.promote_all(dtypes.iter().copied()).is_ok());
         let others: Vec<_> = others.map(|rules| format!("'{}'", rules.name())).collect();
         match error {

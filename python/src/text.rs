@@ -56,11 +56,11 @@ pub(crate) fn format(x: &Bound<'_, PyAny>, scientific: bool) -> PyResult<(Vec<St
     let shape = PyTuple::new(py, &src.shape)?.unbind();
     let options = CastOptions::new().src_packing(Packing::OnePerByte).src_order(order(src.of));
     let (n, dtype) = (src.len(), src.of.dtype);
-    // SAFETY: a contiguous array.
+    // SAFETY: the array is contiguous.
     let bytes = unsafe { core::slice::from_raw_parts(src.data, n * src.itemsize()) };
     let notation = if scientific { Notation::Scientific } else { Notation::Plain };
     let mut all = Vec::with_capacity(n);
-    // In parts, for Ctrl-C.
+    // In parts, so that Ctrl-C is noticed between them.
     let itemsize = src.itemsize();
     for part in bytes.chunks(itemsize << 16) {
         py.check_signals()?;
@@ -96,7 +96,7 @@ pub(crate) fn pack<'py>(x: &Bound<'py, PyAny>, high_first: bool) -> PyResult<Pac
     let caster = Caster::new(dtype, dtype, &options).map_err(failed)?;
     let size = dtype.byte_len(n, packing(high_first)).unwrap_or(0);
     let mut bytes = vec![0u8; size];
-    // SAFETY: a contiguous array.
+    // SAFETY: the array is contiguous.
     let source = unsafe { core::slice::from_raw_parts(src.data, n) };
     py.detach(|| caster.cast(source, &mut bytes, n)).map_err(failed)?;
     Ok((PyArray1::from_vec(py, bytes), dtype.name(), PyTuple::new(py, &src.shape)?))

@@ -90,7 +90,7 @@ fn refused(error: ZarrError) -> PyErr {
     }
 }
 
-/// The elements in the byte order of the machine.
+/// Returns the elements in the byte order of the machine.
 fn native(view: View<'_>) -> PyResult<View<'_>> {
     if !view.of.swapped {
         return Ok(view);
@@ -100,7 +100,7 @@ fn native(view: View<'_>) -> PyResult<View<'_>> {
     View::new(array.cast()?)
 }
 
-/// The elements in another byte order.
+/// Returns the elements in another byte order.
 fn as_type<'py>(
     array: &Bound<'py, PyUntypedArray>,
     descr: &Bound<'py, PyArrayDescr>,
@@ -108,7 +108,7 @@ fn as_type<'py>(
     array.call_method1("astype", (descr,))
 }
 
-/// Reads a number for a dtype: its code if that is an integer dtype, without going by way of a float; otherwise its bits as float64.
+/// Reads a number for a dtype: for an integer dtype as its code, without going by way of a float; otherwise as the bits of a float64.
 fn number(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> {
     let py = number.py();
     let wrong = || {
@@ -118,7 +118,7 @@ fn number(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> 
         ))
     };
     if let Kind::Int(format) = dtype.kind() {
-        // (An int of more than 64 bits is read in parts, which takes longer than casting hundreds of elements.)
+        // First as 64 bits: a wider int is read in parts, which takes longer than casting hundreds of elements.
         let whole = match number.cast_exact::<PyInt>().map(|number| number.extract::<i64>()) {
             Ok(Ok(whole)) => Ok(whole.into()),
             _ => number.call_method0("__index__").and_then(|whole| whole.extract::<i128>()),
@@ -140,7 +140,7 @@ fn number(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> 
     Ok(value.to_bits())
 }
 
-/// The codes in a dtype of numbers that [`number`] has read for it.
+/// Returns the codes in a dtype of numbers that [`number`] has read for it.
 fn codes(numbers: Vec<u64>, dtype: DType) -> PyResult<Vec<u64>> {
     if numbers.is_empty() || dtype == DType::F64 || matches!(dtype.kind(), Kind::Int(_)) {
         return Ok(numbers);
