@@ -73,9 +73,9 @@ def run(arguments: Sequence[str]) -> int:
         _first_place(path)
         runpy.run_path(path, run_name="__main__")
         return 0
-    # (Of a link it is where that leads.)
+    # For a link, the directory is the one that it leads to.
     _first_place(os.path.dirname(os.path.realpath(path)))
-    # (A pipe is read once.)
+    # Read only once, as it may be a pipe.
     with open(path, "rb") as file:
         source = file.read()
     _as_main(source, path)
@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _first_place(place: str) -> None:
-    # (With -P and -I there is none.)
+    # With -P and -I, sys.path does not begin with a directory of the program.
     if not sys.flags.safe_path:
         sys.path[0] = place
 
@@ -137,7 +137,7 @@ if __name__ == "__main__":
         code = main()
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read has gone (`| head`): that is no error, and at the exit nothing is flushed into it.
+        # The reader has gone (`| head`): that is no error, and nothing is flushed into the pipe at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     sys.exit(code)

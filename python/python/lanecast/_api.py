@@ -127,7 +127,7 @@ def _of_integers(given: Any, array: Array) -> Array:
 def _extents(name: str, given: Any) -> tuple[int, ...]:
     """Lengths along dimensions: an integer, or a sequence of them."""
     try:
-        # (Arrays have __index__, whatever their shape is.)
+        # Arrays have __index__, whatever their shape is.
         parts = tuple(given) if getattr(given, "ndim", 0) or not hasattr(given, "__index__") else (given,)
         if any(isinstance(part, bool) for part in parts):
             raise TypeError
@@ -248,7 +248,8 @@ def masked(
     return result, unpacked.view(np.bool_).reshape(result.shape)
 
 
-# What an Arrow array has, or an extension array of pandas, which pyarrow reads. (A series of pandas may have them, too, of NumPy's dtypes.)
+# What an Arrow array has, or an extension array of pandas, which pyarrow reads. A series of pandas of NumPy's dtypes may have
+# them, too.
 _ARROW = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__", "isna")
 
 
@@ -273,7 +274,7 @@ def _from_arrow(x: Any) -> tuple[Any, Array | None]:
             # (What pyarrow does not read: NumPy may, or astype says what it is.)
             return x, None
     if isinstance(array, pa.ChunkedArray):
-        # (Empty chunks that came by a stream may have no buffers.)
+        # Empty chunks that came by a stream may have no buffers.
         array = pa.chunked_array([chunk for chunk in array.chunks if len(chunk)], type=array.type)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -565,7 +566,7 @@ class PackedArray:
                 f"data is of type {type(data).__name__}; it must be bytes, or an array of uint8 (lanecast.pack packs elements)"
             ) from None
         if buffer.dtype.char in "cSb":
-            # (Bytes by other names: an array of them keeps its shape.)
+            # These dtypes are bytes by other names: an array of them keeps its shape.
             buffer = buffer.view(np.uint8) if buffer.dtype.itemsize == 1 else np.frombuffer(data, np.uint8)
         if buffer.dtype != np.uint8:
             raise ValueError(f"data has dtype {buffer.dtype}; needed is uint8")

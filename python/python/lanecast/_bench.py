@@ -46,7 +46,7 @@ PAIRS: tuple[tuple[str, str, float], ...] = (
     ("float32", "int4", 0),
     ("int8", "bfloat16", 0),
 )
-#: Elements whose arrays lie in L2, and in memory.
+#: How many elements arrays in L2 have, and arrays in memory.
 SMALL, LARGE = 1 << 16, 1 << 24
 
 Cast = Callable[[], Any]
@@ -136,7 +136,7 @@ def peers() -> dict[str, Callable[[Any, str], Cast | None]]:
             names = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float6_e3m2fn": "e3m2"}
             source = str(x.dtype)
             try:
-                # Its arrays are made of those that have a buffer.
+                # Arrays of numkong are made from those that have a buffer.
                 given = numkong.Tensor(x.astype(np.float32)).astype(names.get(source, source))
                 to = names.get(target, target)
                 given.astype(to)
@@ -199,7 +199,7 @@ def table(rows: list[Row], names: list[str], markdown: bool) -> str:
     return "\n".join("  ".join(word.rjust(width) for word, width in zip(line, widths)) for line in [head, *lines])
 
 
-#: Of the bars: patched casts, and everybody else in turn.
+#: The colours of the bars: that of patched casts, and those of the others in turn.
 COLOURS = ("#1f5fa8", "#e0a030", "#7a9e5a", "#b06a8c", "#999999")
 
 
@@ -246,7 +246,7 @@ def chart(rows: list[Row], names: list[str], title: str) -> str:
             shape = f'x="{start:.1f}" y="{y + k * bar}" width="{max(end - start, 1.0):.1f}" height="{bar - 1}"'
             lines.append(f'<rect {shape} fill="{colour}"/>')
             if name == "patched":
-                # Over the bars of others, with a rim.
+                # The figure lies over the bars of others, with a rim.
                 rim = 'paint-order="stroke" stroke="white" stroke-width="3"'
                 figures.append(f'<text x="{end + 4:.1f}" y="{y + k * bar + 7}" font-size="10" {rim}>{ratio:.1f}</text>')
     lines += figures
@@ -263,12 +263,12 @@ def cpu() -> str:
         return platform.processor() or platform.machine()
 
 
-#: Shapes of casts: how many inner loops of how many elements, and whether those are every second one.
+#: Shapes of casts: how many inner loops, of how many elements, and whether these are every second one (step 2).
 SHAPES: tuple[Shape, ...] = (
     *((1, n, step) for n in (3, 20, 50, 128, 300, 1000, 65536) for step in (1, 2)),
     *((loops, n, step) for loops, n in ((1024, 4), (512, 20), (256, 64)) for step in (1, 2)),
 )
-#: Of many loops of fewer elements than this a patched cast is promised less.
+#: For many loops of fewer elements than this, less is promised of a patched cast.
 LEAST = 16
 
 
@@ -277,14 +277,14 @@ def inner_loops(dtype: np.dtype[Any], shape: Shape, value: float | None = None) 
     loops, n, step = shape
     base = np.ones((loops, (n + (loops > 1)) * step), dtype)
     with np.errstate(all="ignore"):
-        # What no cast warns of; in no order that branches could learn.
+        # Values of which no cast warns, in an order that branch predictors cannot learn.
         base[...] = np.random.default_rng(1).integers(1, 3, base.shape) if value is None else value
     array = base[:, : n * step : step]
     return array if loops > 1 else array[0]
 
 
 Memory = tuple[dict[str, Any], dict[str, Any]]
-#: What looks slow is measured in so many other processes, each time among so many other pairs.
+#: What looks slow is measured again in this many other processes, each time among this many other pairs.
 AGAIN, OTHERS = 6, 50
 
 
@@ -302,7 +302,7 @@ class Sweep:
     shape: Shape
     value: float | None
     pairs: list[Pair]
-    #: Of each pair one for each process: of the patched cast, and of the original beside itself.
+    #: For each pair, one entry for each process: the ratio of the patched cast, and that of the original beside itself.
     ratios: dict[Pair, list[tuple[float, float]]] = field(default_factory=dict)
 
     @property
@@ -357,8 +357,8 @@ def sweep(
         if sys.stderr.isatty():
             print(f"\r{one.what:40}", end="", file=sys.stderr, flush=True)
         one.ratios = {pair: [both] for pair, both in _beside(one.pairs, memory(one.shape, one.value), seconds).items()}
-    # Where code and memory lie in a process decides what the branch predictor makes of a loop, of NumPy's own as of ours: 20
-    # elements of one take 38 or 44 ns. And one measurement of thousands is hit by other programs.
+    # Where code and memory lie in a process decides how the branch predictor takes a loop, NumPy's own as well as ours: 20
+    # elements of one take 38 or 44 ns. And of thousands of measurements, some are hit by other programs.
     again = [(one, below) for one in sweeps if (below := one.below())]
     for number in range(AGAIN if again else 0):
         if sys.stderr.isatty():
@@ -428,7 +428,7 @@ def _beside(pairs: Sequence[Pair], arrays: Memory, seconds: float) -> dict[Pair,
         count = range(repeats.get(pair, 1))
         least = float("inf")
         # The first turn finds the caches and the branch predictor as other casts have left them. The clock is that of the
-        # thread: it stands while another program has the CPU.
+        # thread, which stands while another program has the CPU.
         for _ in range(3):
             start = time.thread_time()
             for _ in count:
@@ -437,8 +437,8 @@ def _beside(pairs: Sequence[Pair], arrays: Memory, seconds: float) -> dict[Pair,
         return least / len(count)
 
     end, rounds = time.perf_counter() + seconds * len(pairs) / 100, 0
-    # Each time in another order: one and the same loop may take a quarter longer for as long as the branch predictor
-    # remembers it badly, which is a matter of what ran before. A median of orders is free of that, the least of them is not.
+    # Each time in another order: the same loop may take a quarter longer for as long as the branch predictor remembers it
+    # badly, which depends on what ran before. The median of the orders is free of that, their minimum is not.
     order = list(pairs)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -457,7 +457,7 @@ def _beside(pairs: Sequence[Pair], arrays: Memory, seconds: float) -> dict[Pair,
     return {pair: (original / patched, original / again) for pair, (original, patched, again) in medians.items()}
 
 
-#: Source, target, what is out of range, and mapped values.
+#: Source, target, what happens out of range, and the mapped values.
 CHUNKS: tuple[tuple[str, str, str | None, tuple[float, ...]], ...] = (
     ("float64", "uint8", "clamp", ()),
     ("float64", "uint8", "clamp", (float("nan"), float("inf"), float("-inf"))),
@@ -490,7 +490,7 @@ def chunks(*, seconds: float) -> int:
         cells, by_copy = [], 0.0
         for n in sizes:
             plain = (np.random.default_rng(1).random(n) * 90).astype(source)
-            # Both are copies: how memory lies makes more of a difference than a map.
+            # Both are copies, because where memory lies makes more of a difference than a map.
             x, plain = plain.copy(), plain.copy()
             if keys and not np.isfinite(keys[0]):
                 x[::97] = keys[0]

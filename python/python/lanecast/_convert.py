@@ -42,7 +42,7 @@ class ConvertError(Exception):
         self.kind, self.tensor, self.message, self.help, self.report = kind, tensor, message, help, report
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # From a worker of a cluster it comes pickled.
+        # Workers of a cluster return it pickled.
         return type(self), (self.kind, self.tensor, self.message, self.help, self.report)
 
 
@@ -77,7 +77,7 @@ def _report(value: dict[str, Any]) -> ConvertReport:
 
 def main() -> int:
     """The program, on the command line of the process."""
-    # Python would note Ctrl-C and wait for the program to return. What has something to remove listens itself.
+    # Python would note Ctrl-C and wait for the program to return. Commands that have something to remove listen themselves.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _lanecast.program(["lanecast", *sys.argv[1:]])
 
@@ -85,7 +85,7 @@ def main() -> int:
 def _words(options: dict[str, Any]) -> list[str]:
     words = []
     for name, value in options.items():
-        # (from_, as_: Python has other uses for these words.)
+        # from_ and as_ stand for keywords of Python.
         flag = "--" + name.rstrip("_").replace("_", "-")
         if value is True:
             words.append(flag)
@@ -100,7 +100,7 @@ def _words(options: dict[str, Any]) -> list[str]:
     return words
 
 
-# An option as the program spells it; and its value, where that can be told from what else is said.
+# An option as the program spells it, and its value where the context tells what that is.
 _FLAG = re.compile(
     r"(?<![\w/-])--([a-z][a-z-]*[a-z])(?:[ =]('[^']*'|(?=\S*[\d*])[\w*/-]+(?:\.[\w*/-]+)*|(?:amax|gpt-oss|nan,inf|row|LAYOUT)\b))?"
 )
@@ -136,7 +136,7 @@ class _Listener(threading.Thread):
             try:
                 self.hear(line)
             except BaseException as error:
-                # (The rest is read all the same, or the program would wait.)
+                # The rest is read all the same, or the program would wait.
                 self.raised, self.progress = error, None
                 self.process.terminate()
 
@@ -153,19 +153,18 @@ def _place(name: str, path: Path) -> str:
     place = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(place, str):
         raise TypeError(f"{name} is {path!r}; it must be a str or a path of one")
-    # (What begins with a dash is no option.)
+    # A path that begins with a dash is not taken for an option.
     return os.path.join(os.curdir, place) if place.startswith("-") else place
 
 
 def _usage(said: str) -> str:
-    # What is wrong, and the option that is probably meant; not how the command line goes.
+    # Keeps what is wrong and the option that is probably meant, not the usage of the command line.
     return " ".join(said.split("\n\nUsage:")[0].removeprefix("error: ").split())
 
 
 def _run(words: list[str], progress: Callable[[int, int, str], object] | None = None) -> tuple[int, Any, str]:
-    # A process of its own: Ctrl-C, and whatever else ends it, is not this one's.
-    # (-P: modules of the working directory are not for it.)
-    # (This package is that of the process, wherever it was found.)
+    # The program runs in a process of its own, so that Ctrl-C, or whatever else ends it, does not end this one. With -P,
+    # modules in the working directory are not imported there. The package is that of this process, wherever it was found.
     place = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from lanecast._convert import main; sys.exit(main())"
     if not sys.executable:

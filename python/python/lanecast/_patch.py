@@ -89,7 +89,7 @@ def patch_info() -> PatchInfo:
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     least: dict[tuple[str, str], tuple[int | None, int | None]] = {}
     for a, b, calls, originals, few in pairs:
-        # C has integers of one size more than once.
+        # C has several integer types of the same size, whose counts are added.
         old = counts.get((a, b), (0, 0))
         counts[a, b] = (old[0] + calls, old[1] + originals)
         least[a, b] = (few[0], few[1])
@@ -144,7 +144,7 @@ def _positive(threads: Any) -> int:
         count = operator.index(threads)
     except TypeError:
         raise ValueError(message) from None
-    # More than there are is as many as there are blocks.
+    # With more threads than blocks, there are as many as blocks.
     if not 1 <= count < 1 << 63:
         raise ValueError(message)
     return count

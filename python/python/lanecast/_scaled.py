@@ -56,7 +56,7 @@ class Scaling:
         if self.block is not None:
             object.__setattr__(self, "block", _extents("block", self.block))
         _flag("tensor_scale_divides", self.tensor_scale_divides)
-        # (By its name, so that equal scalings are equal.)
+        # By its name, so that equal scalings are equal.
         object.__setattr__(self, "scale_dtype", _lanecast.facts(self.scale_dtype)["name"])
 
     @classmethod
@@ -147,7 +147,7 @@ class Quantized:
     def tensor_scale(self) -> float | None:
         """The factor of the whole tensor, if there is one."""
         value = self.scaling.tensor_scale
-        # (One that was to be found is not known of codes and scales that were given.)
+        # A factor that was to be computed is not known if codes and scales were given.
         return None if value is None or isinstance(value, str) else float(value)
 
     @property

@@ -15,7 +15,7 @@ from zarr.errors import DataTypeValidationError  # type: ignore[import-not-found
 
 from lanecast import _lanecast
 
-#: What the codec may cast and NumPy does not have: one byte each in memory and in chunks.
+#: The dtypes that the codec may cast and NumPy does not have: one byte each in memory and in chunks.
 _BYTES = tuple(sorted(name for name in cast_value.PERMITTED_DATA_TYPE_NAMES - {"bfloat16"} if not hasattr(np, name)))
 _SPECIAL = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}
 
@@ -91,7 +91,7 @@ class _Named(ZDType[Any, Any], HasItemSize):  # type: ignore[misc, unused-ignore
             raise TypeError(f"{data!r} is no number, and becomes no {self.name}")
         if data in _SPECIAL:
             return self.cast_scalar(_SPECIAL[data])
-        # The bits, of as many digits as the element has.
+        # The bits, with as many digits as the element has.
         if not data.startswith("0x") or len(data) != 2 + 2 * native.itemsize:
             raise ValueError(f"{data!r} is no {self.name}: it has {2 * native.itemsize} digits after 0x")
         return np.array([int(data, 16)], f"u{native.itemsize}").view(native)[0]
@@ -105,7 +105,7 @@ class _Named(ZDType[Any, Any], HasItemSize):  # type: ignore[misc, unused-ignore
         if np.isfinite(number):
             return number
         for text, special in _SPECIAL.items():
-            # A NaN of other bits is those.
+            # A NaN with other bits is written as its bits.
             if (number == special or number != number and special != special) and self.cast_scalar(special).tobytes() == value.tobytes():
                 return text
         bits = int(np.array([value], native).view(f"u{native.itemsize}")[0])
@@ -134,7 +134,7 @@ class BFloat16(_Named, HasEndianness):  # type: ignore[misc, unused-ignore]
         return dtype
 
 
-#: Those that somebody else has registered: Zarr refuses what two match.
+#: Names that other code has registered: Zarr refuses data that two dtypes match.
 _taken: set[str] = set()
 
 

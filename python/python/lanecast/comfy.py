@@ -48,7 +48,7 @@ FUNCTIONS = (
     "quantize_nvfp4",
     "quantize_per_tensor_fp8",
 )
-#: Its other functions by name, in the words of the shell ("*"), and why they are not here.
+#: Its other functions by name, as patterns of the shell ("*"), and why they are not here.
 LEFT_OUT = {
     "no cast: normalisation, rotary embedding, attention, convolution": (
         *("adaln", "rms_adaln", "rms_gated_residual", "group_norm_*", "fp16_conv3d*", "na3d", "sol_attn"),
@@ -68,14 +68,14 @@ LEFT_OUT = {
     ),
     "its rounding by chance is arithmetic of float16, with logarithms and powers: no cast has its bits": ("stochastic_rounding_fp8",),
 }
-#: Fewer elements are torch's: to hand them over takes as long.
+#: Fewer elements are left to torch: handing them over takes as long as casting them.
 FEW = 16384
-#: The same of casts to float4, for which torch has no function.
+#: The same limit for casts to float4, for which torch has no function.
 FEW_FOURS = 512
 
 _CODES = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-#: The largest value of a float8, and its largest code that is no NaN.
+#: The largest value of a float8, and its largest code that is not NaN.
 _EIGHTS = {torch.float8_e4m3fn: (F8_E4M3_MAX, 0x7E), torch.float8_e5m2: (F8_E5M2_MAX, 0x7C)}
 _DTYPES = {dtype: np.dtype(lanecast.dtypes()[str(dtype).removeprefix("torch.")]) for dtype in (*_FLOATS, *_EIGHTS)}
 
@@ -92,7 +92,7 @@ def register() -> None:
         if constraints is not None:
             capabilities[name] = replace(constraints, default_devices=frozenset({"cpu"}))
     registry.register(NAME, sys.modules[__name__], capabilities)
-    # There is nothing that gives the order of the backends, only what sets it.
+    # The registry has a function that sets the order of the backends, but none that returns it.
     order = [name for name in registry._priority if name != NAME]
     at = order.index("eager") if "eager" in order else len(order)
     registry.set_priority([*order[:at], NAME, *order[at:]])
@@ -111,12 +111,12 @@ def _has_nan(eights: Tensor) -> bool:
 
 def _cast(tensor: Tensor, dtype: Any) -> Tensor:
     """A tensor's elements in another dtype, as torch casts them; one of both is a float8."""
-    # Which bits a NaN gets is torch's own matter.
+    # Which bits a NaN gets is torch's own choice.
     if tensor.numel() < FEW or tensor.dtype in _EIGHTS and _has_nan(tensor):
         return tensor.to(dtype)
     out = torch.empty_like(tensor, dtype=dtype)
     lanecast.astype(_array(tensor), _DTYPES[dtype], out=_array(out), profile="torch", threads=torch.get_num_threads())
-    # In float8_e4m3fn there is one alone.
+    # float8_e4m3fn has only one NaN.
     if dtype == torch.float8_e5m2 and _has_nan(out):
         return tensor.to(dtype)
     return out
@@ -159,7 +159,7 @@ def quantize_nvfp4(
     codes = scales.to(torch.float8_e4m3fn)
     total = per_tensor_scale * _cast(codes, torch.float32)
     if not bool(torch.isfinite(total).all()):
-        # What becomes of NaN there is nothing that a float4 says.
+        # A float4 has no NaN, so what becomes of one is left to eager.
         return _eager_nvfp4(given, per_tensor_scale, epsilon, pad_16x, hi_first)
     is_zero = total == 0
     values = blocks.float() / torch.where(is_zero, 1.0, total).unsqueeze(-1)
@@ -192,7 +192,7 @@ def dequantize_mxfp8(qx: Tensor, block_scales: Tensor, output_type: Any = torch.
     if qx.numel() < FEW or qx.dtype != torch.float8_e4m3fn:
         return eager.dequantize_mxfp8(qx, block_scales, output_type)
     scales = from_blocked(block_scales.view(torch.uint8), num_rows=rows, num_cols=columns // 32)
-    # Exponents alone, as eager reads them: the code 255 is infinity there.
+    # Only the exponents, as eager reads them: the code 255 is infinity there.
     powers = (scales.to(torch.int32) << 23).view(torch.float32)
     values = _cast(qx.contiguous(), torch.float32)
     values.view(rows, -1, 32).mul_(powers.unsqueeze(-1))

@@ -20,11 +20,11 @@ __all__ = ["convert"]
 def _shard(
     src: str, dst: str, to: str, ranks: dict[str, Any], options: dict[str, Any]
 ) -> ConvertReport | ConvertError:
-    # (With as many ranks as files, each has one.)
+    # With as many ranks as files, each rank has one file.
     try:
         return _convert(src, dst, to=to, **ranks, **options)
     except ConvertError as error:
-        # What is refused is not tried again.
+        # A conversion that is refused is not tried again.
         if error.kind in ("refused", "usage", "limit"):
             return error
         raise
@@ -42,7 +42,7 @@ def _begin_anew(dst: str) -> None:
     for index in place.glob("*.safetensors.index*.json"):
         index.unlink()
     shutil.rmtree(place / ".lanecast", ignore_errors=True)
-    # (By which tasks know the directory for one that is being made.)
+    # By this directory, tasks know that DST is being made.
     (place / ".lanecast").mkdir(exist_ok=True)
     record.unlink()
 
@@ -71,7 +71,7 @@ def convert(
         with distributed.Client() as own:
             return convert(src, dst, to=to, client=own, progress=progress, retries=retries, **options)
     src, dst = os.path.abspath(src), os.path.abspath(dst)
-    # What is refused is refused here, before there are tasks.
+    # What would be refused is refused here, before there are tasks.
     force, resume = bool(options.pop("force", False)), options.pop("resume", None)
     dry = bool(options.pop("dry_run", False))
     begin: dict[str, Any] = {"force": True} if force else {"resume": resume}
@@ -79,19 +79,19 @@ def convert(
     if dry:
         return plan
     files = len(plan.files)
-    # The tasks have begun the directory, or a run before them: what they may not replace is for each of them to say.
+    # The tasks, or a run before them, have begun the directory: each task checks itself what it may not replace.
     limits: dict[str, Any] = {name: options.pop(name) for name in ("max_abs_error", "max_rel_error", "fail_on") if name in options}
     finish = {**options, **limits, "resume": resume or True}
     if os.path.isdir(src):
         if force:
             _begin_anew(dst)
         elif os.path.isfile(os.path.join(dst, "lanecast.json")):
-            # It is complete already, by this plan or by another one, which is refused.
+            # It is complete already, by this plan, or by another one, which is refused.
             return _convert(src, dst, to=to, **finish)
         ranks: list[dict[str, Any]] = [{"rank": rank, "of": files} for rank in range(files)]
         each = options if resume is None else {**options, "resume": resume}
     else:
-        # One file has no ranks, and nothing is left to be done when it is there.
+        # One file has no ranks, and nothing is left to be done once it is there.
         ranks = [{}]
         each = {**options, **limits, "force": force}
     tasks = [client.submit(_shard, src, dst, to, rank, each, retries=retries, pure=False) for rank in ranks]
@@ -108,5 +108,5 @@ def convert(
             raise Cancelled(f"progress returned False after {done} of {files} files")
     if not os.path.isdir(src):
         return report
-    # Nothing is left to be made: this removes what lost workers have left, and reads the record.
+    # All files are made: this removes what lost workers have left, and reads the record.
     return _convert(src, dst, to=to, **finish)

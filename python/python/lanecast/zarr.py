@@ -25,7 +25,7 @@ try:
 
     from lanecast import _zarr_dtypes
 except ImportError as error:
-    # To an older Python pip gives an older Zarr, without a word.
+    # For an older Python, pip installs an older Zarr without a warning.
     raise ImportError(f"lanecast.zarr needs Python 3.12 and zarr 3.4, or later: pip install 'zarr>=3.4' ({error})") from None
 
 __all__ = ["CastValue", "cast_array"]
@@ -66,7 +66,7 @@ def cast_array(
     x = np.asarray(arr)
     result, refused = _lanecast.cast_value(x, target_dtype, _ROUNDING[rounding_mode], out_of_range_mode, scalar_map_entries)
     if refused is not None:
-        # (A signaling NaN would warn.)
+        # A signaling NaN would cause a warning.
         with np.errstate(all="ignore"):
             raise _error(x.reshape(-1)[refused], _lanecast.facts(target_dtype))
     return result
@@ -115,7 +115,7 @@ class CastValue(cast_value.CastValue):  # type: ignore[misc, unused-ignore]
     """
 
     def __init__(self, *, scalar_map: Any = None, **options: Any) -> None:
-        # Of equal keys the first counts, as the specification says: a dict of pairs would have the last.
+        # Of equal keys the first counts, as the specification says: a dict of the pairs would keep the last.
         if isinstance(scalar_map, Mapping):
             scalar_map = {way: _first(entries) for way, entries in scalar_map.items()}
         super().__init__(scalar_map=scalar_map, **options)
