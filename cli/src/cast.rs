@@ -310,8 +310,7 @@ fn check_interrupted() -> Result<()> {
     if is_interrupted() { Err(Failure::new(Kind::Interrupted, "interrupted")) } else { Ok(()) }
 }
 
-/// Calls `with` for every `size` bytes of standard input. Another thread reads, because a read may block forever and Ctrl-C does not end
-/// it.
+/// Calls `with` for every `size` bytes of standard input. Another thread reads, because a read may block forever, even after Ctrl-C.
 fn piped(size: usize, mut with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let (send, receive) = mpsc::sync_channel(1);
     thread::spawn(move || {
@@ -495,7 +494,7 @@ fn scales_of_none(scales: &[u8]) -> u64 {
 /// What was written, and what it has lost.
 struct Made {
     scales: Option<Vec<u8>>,
-    /// In words, if anything was lost.
+    /// The losses in words, if there are any.
     lost: Option<String>,
     /// The error, if `--strict` refuses that.
     refused: Option<Failure>,
@@ -595,8 +594,7 @@ impl Writing<'_> {
         Ok(Made { scales: Some(scales), lost, refused, json })
     }
 
-    /// Casts elements without scales. What `--strict` refuses ends the cast or, with `--json`, only the writing: all lost elements are
-    /// counted.
+    /// Casts elements without scales. What `--strict` refuses ends the cast or, with `--json`, only the writing: all losses are counted.
     fn plain(&mut self) -> Result<Option<Failure>> {
         let (from, to, packing) = (self.from, self.to, self.packing);
         let caster =
@@ -674,8 +672,7 @@ impl Writing<'_> {
         Ok(found)
     }
 
-    /// Returns the largest magnitudes, as bits of float64: those of `count` rows of a file in Fortran order, or that of all elements
-    /// (`count` 1).
+    /// Returns the largest magnitudes, as bits of float64: of `count` rows of a file in Fortran order, or of all elements (`count` 1).
     fn largest(&self, line: u64, count: usize) -> Result<Vec<u64>> {
         let from = self.from;
         let mut largest = vec![0u64; count];

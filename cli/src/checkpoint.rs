@@ -128,8 +128,7 @@ pub(crate) struct Checkpoint {
     pub(crate) below: Vec<PathBuf>,
     /// The names of files with weights in formats that are not read.
     pub(crate) skipped: Vec<String>,
-    /// What else a conversion does not copy, and why: large directories without tensors, as far as they were searched, and what is not a
-    /// regular file.
+    /// What else a conversion does not copy, and why: large directories in which no tensors were found, and what is not a regular file.
     pub(crate) large: Vec<String>,
 }
 

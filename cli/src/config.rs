@@ -136,7 +136,7 @@ fn quantisation(it: &Checkpoint, plan: &Plan) -> Option<Value> {
                 "weight_block_size": [format.block_rows, format.block_cols],
                 "modules_to_not_convert": ignore,
             });
-            // It is said of every weight. Where none is quantised anew, the source may say it of scales of float32, too.
+            // `scale_fmt` is about every weight. If none is quantised anew, the source may say it of scales of float32, too.
             let are_exponents = plan.scales.iter().all(|dtype| matches!(dtype, Dtype::U8 | Dtype::F8_E8M0));
             let is_said = || it.claims().is_some_and(|claim| claim.get("scale_fmt") == Some(&"ue8m0".into()));
             if are_exponents || !plan.anew && is_said() {

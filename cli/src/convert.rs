@@ -1,5 +1,4 @@
-//! `lanecast convert`: workers read, convert and write tiles (parts of tensors). A file of the result gets its name once it is complete and
-//! verified.
+//! `lanecast convert`: workers read, convert and write tiles (parts of tensors). A file gets its name once it is complete and verified.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File, TryLockError};
@@ -430,8 +429,8 @@ pub(crate) fn check_parent(dst: &Path) -> Result<()> {
     })
 }
 
-/// Checks that nothing, or a regular file, is at `dst`. A device, a pipe, a directory or a link (such as `/dev/stdout`) is never replaced,
-/// not even with `--force`.
+/// Checks that `dst` is free, or a regular file. A device, a pipe, a directory or a link (`/dev/stdout`) is not replaced, even with
+/// `--force`.
 pub(crate) fn check_replaced(dst: &Path, instead: &str) -> Result<()> {
     let Ok(found) = fs::symlink_metadata(dst) else { return Ok(()) };
     let what = match found.file_type() {
@@ -546,8 +545,7 @@ fn is_of_another(plan: &Plan, dir: &Path) -> bool {
     made.any(|made| made.plan != plan.hash)
 }
 
-/// Whether this run goes on with what earlier runs or other ranks made by the same plan. A result of another plan is an error, unless
-/// --force replaces it.
+/// Whether this run goes on with what others made by the same plan. What another plan made is an error, unless --force replaces it.
 fn goes_on(args: &Convert, plan: &Plan) -> Result<bool> {
     let goes_on = args.resume.is_some() || args.rank.is_some();
     if !goes_on || !is_of_another(plan, &args.dst) {
@@ -702,8 +700,8 @@ fn warn(args: &Convert, it: &Checkpoint, plan: &Plan) {
     }
 }
 
-/// Removes files of an earlier conversion that this one does not make, and that would be read with its result or in place of it. Such files
-/// of any other origin are refused.
+/// Removes files of an earlier conversion that would be read with the result or in place of it, and that this one does not make. Any such
+/// files of other origin are refused.
 fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     #[derive(serde::Deserialize)]
     struct Named {
@@ -858,8 +856,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         report(args, &plan, &losses, &all)?;
         return limits(args, &losses);
     }
-    // A lock that was not obtained is an error from here on. A complete result is reported without it, as a rank that was lost may not have
-    // ended yet.
+    // From here on, a lock that was not obtained is an error. Only a complete result needs none, as a lost rank may not have ended yet.
     let _locked = locked?;
     headline(args, &plan)?;
     listen();
@@ -878,8 +875,8 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         .filter(|&i| !ready.iter().any(|state| state.name == plan.shards[i].name))
         .collect();
     if let Err(failure) = room(&plan, &shards, &dir) {
-        // The directory that this run created is removed, so that the same command works once there is room. In that of an earlier run,
-        // --resume does.
+        // The directory that this run created is removed, so that the same command works once there is room. In an older one, --resume
+        // does.
         if it.is_dir && !begun && fs::remove_dir(dir.join(STATES)).is_ok() && !existed {
             let _ = fs::remove_dir(&dir);
         }
@@ -1190,7 +1187,7 @@ fn headline(args: &Convert, plan: &Plan) -> Result<()> {
 
 fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result<()> {
     let quantised = plan.layout.as_ref().map(|(layout, _)| format!(" -> {}", layout.name()));
-    // Under a factor that was computed from Inf, Inf becomes a number (`strange`), and so do those that share the factor.
+    // A factor that was computed from Inf makes numbers of all Inf under it, which `strange` counts.
     let has_nan = |(what, sum): (&String, &Sum)| {
         let is_strange = sum.loss.nan > 0 || sum.loss.inf > 0 || sum.loss.strange > 0;
         quantised.as_ref().is_some_and(|end| what.ends_with(end)) && is_strange

@@ -14,7 +14,7 @@ use crate::source::Source;
 /// The size of the largest header that the library reads.
 const MOST: u64 = 100_000_000;
 
-/// For a file that is no safetensors file, but of a kind that people try: what it is, and what to do.
+/// Returns what a file is that is not safetensors, but of a kind that people try, and what to do with it.
 fn foreign(head: &[u8]) -> Option<(&'static str, &'static str)> {
     const PICKLED: &str = "load it where you trust it, torch.load(.., weights_only=True), and write it with safetensors.torch.save_file";
     const ALL: [(&[u8], &str, &str); 13] = [

@@ -37,7 +37,7 @@ use owo_colors::OwoColorize;
 use args::{Cli, Command};
 use error::{Failure, Kind, Result};
 
-/// Locks a mutex that no thread holds when it panics.
+/// Locks a mutex. No thread panics while it holds one.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no panics")
 }

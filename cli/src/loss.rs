@@ -206,7 +206,7 @@ impl Loss {
     fn some<T: Real>(&mut self, first: u64, xs: &[T; SOME], ys: &[T; SOME]) {
         let Errors { mut abs, mut rel, is_strange } = errors(xs, ys, T::rounded(self.max_rel));
         let pairs = || xs.iter().zip(ys);
-        // NaN, Inf and elements that were 0 and are not are rare. They are counted, and left out of the largest errors.
+        // NaN, Inf and elements that were 0 and are not are rare. NaN and Inf are counted instead; the others have no relative error.
         if is_strange || rel == T::INFINITY {
             (abs, rel) = (T::ZERO, T::ZERO);
             for (&x, &y) in pairs() {

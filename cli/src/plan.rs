@@ -440,7 +440,7 @@ const fn has_groups(layout: Layout) -> bool {
 }
 
 /// Returns the dtype of a layout's codes, its scaling, and the rows and columns of its blocks. `group` is the group size of packed
-/// integers, `block` that of fp8-block.
+/// integers, `block` the block size of fp8-block.
 fn form(layout: Layout, scale: DType, group: usize, block: [usize; 2]) -> (DType, Scaling, [usize; 2]) {
     use Layout::*;
     let per_row = Scaling::blocks(&[1, 0], scale);
@@ -521,8 +521,7 @@ fn scale_shape(layout: Layout, scaling: &Scaling, name: &str, shape: &[usize]) -
 }
 
 impl Planner<'_> {
-    /// Whether a weight has other blocks than the result, or zero points: one configuration describes all weights, and none is written with
-    /// zero points.
+    /// Whether a weight has other blocks than the result, whose configuration describes all, or zero points, which are never written.
     fn has_other_groups(&self, weight: &Weight) -> bool {
         let block = [weight.format.block_rows, weight.format.block_cols];
         if weight.layout == Layout::Fp8Block {
@@ -639,7 +638,7 @@ impl Planner<'_> {
     /// Returns the error of a rule or profile that cannot do what is asked for.
     fn of_options(&self, what: &str, failure: Failure) -> Failure {
         let option = if self.args.scale_rule.is_some() { "--scale-rule" } else { "--profile" };
-        let message = failure.message.replace("Amax", "amax"); // As the option has it.
+        let message = failure.message.replace("Amax", "amax"); // As the option is spelt.
         Failure::usage(format!("{what}: {message}")).help(format!("another {option}, or none"))
     }
 

@@ -25,7 +25,7 @@ mod unix {
 
     use super::*;
 
-    /// Fails if this process may not write files of so many bytes. A signal would end the process then, and leave its temporary files.
+    /// Fails if this process may not write files of this many bytes. A signal would end the process then, and leave its temporary files.
     pub(crate) fn check_size(bytes: u64) -> io::Result<()> {
         match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
             Some(most) if bytes > most => Err(io::ErrorKind::FileTooLarge.into()),

@@ -588,8 +588,7 @@ fn by(to: DType) -> DType {
     if to.bits() <= 8 { DType::F64 } else { to }
 }
 
-/// Returns the dtype in which errors are computed: float32, if one side is exact in it and rounding the other to it is small beside the
-/// error of the result.
+/// Returns the dtype in which errors are computed: float32, if one side is exact in it and rounding the other adds little to the error.
 fn compared_in(input: &Input, output: &Output) -> DType {
     let wide = match (input, output) {
         (Input::Plain(tensor), Output::Cast(DType::F64)) => tensor.dtype == Dtype::F64,

@@ -321,8 +321,8 @@ fn bytes(a: &Side, b: &Side, name: &str, x: &Input, y: &Input, shape: &[usize]) 
     Ok(None)
 }
 
-/// Compares the tensors that both sides have, on several threads. Returns those that differ, sorted by name, how many tensors have errors,
-/// and the RMS error of these together.
+/// Compares the tensors that both sides have, on several threads. Returns those that differ, sorted by name, how many have errors, and the
+/// RMS error of all of these.
 fn compare_all(
     args: &Verify,
     dtype: DType,

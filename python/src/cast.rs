@@ -23,9 +23,9 @@ use crate::packed::{Packed, Source};
 use crate::view::{View, laid_out, order};
 use crate::{Cancelled, warn};
 
-/// From so many bytes read and written on, the GIL is released: releasing and taking it takes as long as casting a few KiB.
+/// From this many bytes read and written on, the GIL is released: releasing and taking it takes as long as casting a few KiB.
 const DETACHED: usize = 16 << 10;
-/// From so many bytes read and written on, several threads cast, and Ctrl-C is listened for.
+/// From this many bytes read and written on, several threads cast, and Ctrl-C is listened for.
 pub(crate) const LARGE: usize = 4 << 20;
 /// The bytes of a part of a long cast, after which signals are checked and progress is reported.
 const PART: usize = 1 << 20;

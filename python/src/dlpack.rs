@@ -414,7 +414,7 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
     }
     let bits = elements.saturating_mul(i128::from(tensor.lanes)).saturating_mul(i128::from(dtype.bits()));
     let bytes = usize::try_from((bits + 7) / 8).unwrap_or(usize::MAX);
-    // SAFETY: as above. Packed elements without gaps have so many bytes.
+    // SAFETY: as above. Packed elements without gaps have that many bytes.
     let data =
         unsafe { borrowed(Table::get(py)?.descr(py, DType::U8)?, &[bytes], &[1], data, writable, base)? };
     let packed = Packed { data: View::new(&data)?, dtype, shape, high_first: false };

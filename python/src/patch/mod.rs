@@ -1,7 +1,7 @@
 //! `patch`: makes NumPy's own casts run our kernels.
 //!
 //! For every cast, NumPy calls a function of the method for its pair of dtypes, which chooses a loop. That function is replaced by one that
-//! chooses a loop of ours. Our loop leaves to the original loop those elements for which that may give other results.
+//! chooses a loop of ours. Our loop leaves elements to the original loop for which that may give other results than our kernels.
 
 mod numpy;
 mod pair;

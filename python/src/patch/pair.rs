@@ -23,7 +23,7 @@ const MIDDLE: usize = 3;
 const SCRATCH: usize = LADDER[LADDER.len() - 1];
 /// Strided elements are timed at this many times their size apart.
 const SPREAD: usize = 3;
-/// A kernel must be so many times as fast as the original, so that it does not win by chance.
+/// A kernel must be this many times as fast as the original, so that it does not win by chance.
 const MARGIN: f64 = 1.15;
 /// By how many nanoseconds a kernel is slower in a single call than in the sequence of calls by which it is timed: about 80, measured with
 /// calls by NumPy of 20 and 47 elements, of float16 to and from integers.
@@ -32,7 +32,7 @@ const FIRST: f64 = 100.0;
 const FIRST_WARNED: f64 = 400.0;
 /// An original that takes fewer nanoseconds per element than this may be faster than a kernel, whatever the number of elements.
 const QUICK: f64 = 2.0;
-/// A kernel must be so many times as fast as an original below [`QUICK`]: there is little to gain, and the addresses of buffers make as
+/// A kernel must be this many times as fast as an original below [`QUICK`]: there is little to gain, and the addresses of buffers make as
 /// much of a difference.
 const WORTH: f64 = 1.75;
 /// As [`QUICK`] and [`WORTH`], for the fastest originals: their calls of 20 elements take 8 ns, and in one of three processes 1 ns more if
@@ -44,7 +44,7 @@ const GLANCE: (usize, f64) = (3, 400.0);
 /// As [`GLANCE`], for a second, longer timing if the first one does not decide: a loop that has run few times is slower, until its branches
 /// are predicted.
 const LOOK: (usize, f64) = (3, 2000.0);
-/// The first timing decides if the kernel is so many times as fast.
+/// The first timing decides if the kernel is this many times as fast.
 const CLEAR: f64 = 1.7;
 /// [`Variant::few`] if all calls are left to the original, which is as fast.
 const NEVER: isize = isize::MAX;
@@ -60,13 +60,13 @@ const TILE: usize = 512;
 /// The elements of the first block of a call of several, and of a block after one that the original has cast: that block is likely to be
 /// left to it, too, which a scan of few elements shows.
 const PROBE: usize = 128;
-/// At most so many elements are left to the original without a scan.
+/// At most this many elements are left to the original without a scan.
 const UNSEEN: usize = 64 * BLOCK;
-/// The original casts at most so many elements to find one that raises a flag; then it casts the whole block.
+/// The original casts at most this many elements to find one that raises a flag; then it casts the whole block.
 const TRIES: u32 = 64;
 /// The size of the largest element.
 const WIDEST: usize = 16;
-/// From so many bytes read and written on, several threads cast, if they may.
+/// From this many bytes read and written on, several threads cast, if they may.
 const THREADED: usize = 8 << 20;
 
 /// Whether a context of NumPy has flags: see [`Context`].
