@@ -817,7 +817,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
             );
             return Err(Failure::refused(what).option(copy()));
         }
-        // Inputs of a group need not be adjacent, as with act-order: every input then gets a scale of its own.
+        // If the inputs of a group are not adjacent, as with act-order, every input gets a scale of its own.
         if !inputs.is_multiple_of(groups) || of.iter().enumerate().any(|(i, &of)| of as usize != i / group) {
             group_of_input = Some(order.name.clone());
             group = 1;

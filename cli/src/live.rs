@@ -291,8 +291,7 @@ pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
     system::shared(builder.prefix(&prefix).rand_bytes(RANDOM).suffix(".tmp"));
     loop {
         let temp = builder.tempfile_in(dir).map_err(on(dir))?;
-        // Not every file system has locks: `remove_abandoned` leaves what it cannot lock. On Windows, a locked file cannot be read by
-        // others.
+        // Not every file system has locks: `remove_abandoned` leaves what it cannot lock. On Windows, others cannot read a locked file.
         let is_locked = if cfg!(unix) { temp.as_file().try_lock() } else { Ok(()) };
         // Before it was locked, another run may have taken it for abandoned: then another file is made.
         let is_taken = matches!(is_locked, Err(TryLockError::WouldBlock)) || !temp.path().exists();
