@@ -144,7 +144,7 @@ pub(crate) fn refused_array(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
         b'U' | b'S' | b'T' => "lanecast.parse reads numbers from texts",
         b'M' | b'm' => "its numbers are numpy.asarray(x).view('int64')",
         b'V' if descr.has_fields() => "each field is an array of its own: x['name']",
-        // What NumPy reads of a file whose dtype was one of ml_dtypes'.
+        // NumPy reads such an array from a file that was saved with a dtype of ml_dtypes.
         b'V' if descr.itemsize() == 1 => "say which dtype it is of, as x.view('float8_e4m3fn')",
         b'V' if descr.itemsize() == 2 => "say which dtype it is of: x.view('bfloat16')",
         b'V' => "its bytes are x.view('uint8')",

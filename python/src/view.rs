@@ -264,7 +264,7 @@ fn count_nulls(column: &Bound<'_, PyAny>) -> PyResult<u64> {
     // Columns of pandas can have nulls if their dtype is not NumPy's.
     let Some(is_null) = column.getattr_opt(intern!(py, "isna"))? else { return Ok(0) };
     match column.getattr_opt(intern!(py, "dtype"))? {
-        // What pandas keeps by pyarrow, pyarrow counts.
+        // pyarrow counts the nulls of columns that pandas stores with it.
         Some(dtype) if dtype.hasattr(intern!(py, "pyarrow_dtype"))? => {
             let array = column.getattr_opt(intern!(py, "array"))?.unwrap_or_else(|| column.clone());
             count_nulls(&array.call_method0(intern!(py, "__arrow_array__"))?)

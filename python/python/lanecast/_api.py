@@ -271,7 +271,7 @@ def _from_arrow(x: Any) -> tuple[Any, Array | None]:
         try:
             array = pa.chunked_array(x) if is_stream else pa.array(x)
         except pa.ArrowException:
-            # (What pyarrow does not read: NumPy may, or astype says what it is.)
+            # pyarrow does not read it: NumPy may, or astype says what it is.
             return x, None
     if isinstance(array, pa.ChunkedArray):
         # Empty chunks that came by a stream may have no buffers.
@@ -507,7 +507,7 @@ def _objects(texts: Any) -> Array:
     """An array of the elements of a list, or of what libraries of tables have."""
     if hasattr(texts, "itercolumns"):
         return np.stack([_objects(column) for column in texts.itercolumns()], axis=-1)
-    # (NumPy's way to dictionaries in chunks, by pyarrow, has other texts for nulls.)
+    # to_pylist first: NumPy reads dictionaries in chunks by way of pyarrow, with other texts for nulls.
     array = np.asarray(texts.to_pylist() if hasattr(texts, "to_pylist") else texts, dtype=object)
     return array
 
