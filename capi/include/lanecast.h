@@ -1,6 +1,6 @@
-/* lanecast: casts buffers between dtypes. What the bits are, the contract of the Rust crate says.
+/* lanecast: casts buffers between dtypes. docs/contract.md says which bits result.
  *
- * Generated from capi/src/lib.rs; `cargo test -p lanecast-capi` says when and how to make it anew.
+ * Generated from capi/src; `cargo test -p lanecast-capi` says when and how to generate it again.
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
 #ifndef LANECAST_H
@@ -11,8 +11,9 @@
 typedef uint8_t lanecast_dtype;  /* LANECAST_DTYPE_BOOL, ... */
 typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL, ... */
 
-/* Of every function it is said which statuses it returns, and by which arguments: "_DTYPE (from)" is LANECAST_ERR_DTYPE
- * because of from. LANECAST_ERR_INTERNAL is among those of each. What a status means is said beside its number. */
+/* The comment of each function lists the statuses that it returns, with the arguments that cause them: "_DTYPE (from)" is
+ * LANECAST_ERR_DTYPE because of from. Every function may also return LANECAST_ERR_INTERNAL. What a status means is said at
+ * its definition. */
 
 
 /*
