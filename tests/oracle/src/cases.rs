@@ -6,7 +6,7 @@ use crate::{E8m0Rounding, Mode, NanToFinite, Overflow, Type};
 
 // ---- modes ----------------------------------------------------------------------------------
 
-/// What the values of a real dtype look like, as far as it decides which rules can apply.
+/// The properties of the values of a real dtype that decide which rules can apply.
 struct Span {
     /// Significant bits of a value, at most.
     precision: u32,
@@ -60,7 +60,7 @@ impl Span {
     }
 }
 
-/// The modes so far, each with each of the values of one more option.
+/// Replaces the modes by their product with the values of one more option.
 fn product<T: Copy>(modes: &mut Vec<Mode>, values: &[T], set: impl Fn(&mut Mode, T)) {
     let with = |(mode, value): (&Mode, T)| {
         let mut mode = *mode;
@@ -74,8 +74,8 @@ fn product<T: Copy>(modes: &mut Vec<Mode>, values: &[T], set: impl Fn(&mut Mode,
         .collect();
 }
 
-/// Every mode that can change the result of this pair, each once, the default first. Options that
-/// do not concern the pair stay at their defaults.
+/// Returns every mode that can change a result of this pair, each once, the default first. Options
+/// that do not concern the pair stay at their defaults.
 pub fn modes(from: Type, to: Type) -> Vec<Mode> {
     use {E8m0Rounding as E, NanToFinite as N, Overflow as O, Rounding as R};
     let mut modes = vec![Mode::default()];
@@ -137,7 +137,7 @@ fn float_to_integer_modes(modes: &mut Vec<Mode>, to: Type, overflows: bool) {
     if to.bits() >= 8 {
         return;
     }
-    // The same through the narrow options, the general ones saying something else.
+    // The same modes set by the narrow options, which must win over general ones that differ.
     let general = modes.clone();
     for mode in &general {
         modes.push(Mode {
@@ -180,7 +180,8 @@ fn other_overflow(overflow: Overflow) -> Overflow {
 
 // ---- source codes ---------------------------------------------------------------------------
 
-/// Interesting source codes for a pair, sorted, each once. Sources of 16 bits or fewer: all codes.
+/// Returns interesting source codes for a pair, sorted, each once: all codes of a source of 16 bits
+/// or fewer.
 pub fn interesting(from: Type, to: Type) -> Vec<u128> {
     let mut codes = if from.bits() <= 16 {
         return (0..1 << from.bits()).collect();
@@ -190,7 +191,7 @@ pub fn interesting(from: Type, to: Type) -> Vec<u128> {
         Collector::new(from).collect(to)
     };
     if from.bits() <= 64 {
-        // Half as wide, and in half the time. (Stable, because that sort merges what comes in order.)
+        // Sorting u64 takes half the time of u128. The stable sort merges runs that are in order already.
         let mut narrow: Vec<u64> = codes.into_iter().map(|code| code as u64).collect();
         narrow.sort();
         narrow.dedup();
@@ -201,7 +202,7 @@ pub fn interesting(from: Type, to: Type) -> Vec<u128> {
     codes
 }
 
-/// The interesting real parts with various imaginary parts.
+/// Returns the interesting real parts, each with various imaginary parts.
 fn complex_codes(from: Type, to: Type) -> Vec<u128> {
     let part = from.part();
     let half = part.bits();
@@ -241,7 +242,7 @@ fn complex_codes(from: Type, to: Type) -> Vec<u128> {
     out
 }
 
-/// Zeros, extremes and every class of Inf and NaN of an IEEE format, in both signs.
+/// Returns zeros, extremes and every class of Inf and NaN of an IEEE format, in both signs.
 fn special_codes(format: Format) -> Vec<u128> {
     let infinity = format.infinity().expect("an IEEE format");
     let quiet = 1 << (format.mantissa_bits - 1);
@@ -260,12 +261,12 @@ fn special_codes(format: Format) -> Vec<u128> {
         infinity | quiet | 1,               // quiet, lowest payload bit
         infinity | quiet | quiet >> 1,      // quiet, highest payload bit
         infinity | 0x5555_5555_5555 & all,  // alternating bits
-        infinity | !0x5555_5555_5555 & all, // the other bits
+        infinity | !0x5555_5555_5555 & all, // the complementary bits
         infinity | all,                     // all ones
     ];
     let both_signs = |m: u64| [format.with_sign(false, m), format.with_sign(true, m)];
     let mut codes: Vec<u128> = magnitudes.into_iter().flat_map(both_signs).collect();
-    // Each payload bit alone, and the run of ones below it: where the payload is cut off.
+    // Each payload bit alone, and with all bits below it set: one of them is where a payload is cut off.
     for bit in 0..format.mantissa_bits {
         let (one, run) = (infinity | 1 << bit, infinity | ((2 << bit) - 1));
         codes.extend(both_signs(one));
@@ -279,7 +280,7 @@ fn special_codes(format: Format) -> Vec<u128> {
 struct Collector {
     from: Type,
     codes: Vec<u128>,
-    /// Of floats, those that come with both signs.
+    /// Of a float source: magnitudes, each of which gives a code of either sign.
     magnitudes: Vec<u64>,
     random: Random,
 }
@@ -322,7 +323,7 @@ impl Collector {
         self.codes
     }
 
-    /// Powers of two and the limits of the integers: `2^k`, `2^k + n/2`, `1.5 * 2^k`.
+    /// Adds powers of two and the limits of the integers: `2^k`, `2^k + n/2`, `1.5 * 2^k`.
     fn powers_and_limits(&mut self) {
         for k in -1100..=1025 {
             self.around(Dyadic::power_of_two(k));
@@ -338,12 +339,12 @@ impl Collector {
         }
     }
 
-    /// The source codes at `x` and up to two ulps away, and the same for `-x`.
+    /// Adds the source codes at `x` and a few ulps away, and the same for `-x`.
     fn around(&mut self, x: Dyadic) {
         self.offsets(x, &[-2, -1, 0, 1, 2, 3]);
     }
 
-    /// The source codes at `x` plus and minus every power of two of ulps, and the same for `-x`.
+    /// Adds the source codes that are `±2^j` ulps from `x`, and the same for `-x`.
     fn near(&mut self, x: Dyadic) {
         let powers = (0..63).flat_map(|j| [1 << j, -(1 << j)]);
         self.offsets(x, &powers.collect::<Vec<i128>>());
@@ -390,11 +391,11 @@ impl Collector {
         for _ in 0..COUNT {
             let code = self.random.next();
             self.codes.push(low_bits(code.into(), bits));
-            // Integers of every length.
+            // Integers with any number of significant bits.
             self.codes
                 .push(low_bits((code >> (code % 64)).into(), bits));
         }
-        // Floats of the exponents that matter to the target.
+        // Floats whose exponents matter to the target.
         let (Some(format), span) = (self.from.format(), Span::of(to)) else {
             return;
         };
@@ -412,9 +413,8 @@ impl Collector {
     }
 }
 
-/// The magnitudes at which the result of a conversion to `to` changes: every value and every
-/// midpoint of neighbours, one past the top included; a sample of them for targets of 32 and 64
-/// bits.
+/// Returns the magnitudes at which the result of a conversion to `to` changes: every value and every
+/// midpoint of neighbours, including one past the top. Targets of 32 and 64 bits get a sample.
 fn boundaries(to: Type, random: &mut Random) -> Vec<Dyadic> {
     if let Some(format) = to.format() {
         let magnitudes: Vec<u64> = if to.bits() <= 16 {
@@ -433,7 +433,7 @@ fn boundaries(to: Type, random: &mut Random) -> Vec<Dyadic> {
         };
         (-130..=130).flat_map(thresholds).collect()
     } else {
-        // Integers and half-steps; powers and limits of the wide ones are always included.
+        // Integers and the midpoints between them. `powers_and_limits` adds those of wide targets.
         let top = if to.bits() <= 16 {
             1 << to.bits()
         } else {
@@ -443,7 +443,7 @@ fn boundaries(to: Type, random: &mut Random) -> Vec<Dyadic> {
     }
 }
 
-/// Some of the boundaries, for cases that take many codes each.
+/// Returns some of the boundaries, for callers that add many codes for each.
 fn sampled_boundaries(to: Type, random: &mut Random) -> Vec<Dyadic> {
     match to.format() {
         Some(format) if to.bits() > 8 => sampled_magnitudes(format, 2, random)
@@ -462,8 +462,8 @@ fn with_midpoint(format: Format, magnitude: u64) -> [Dyadic; 2] {
     [value, Dyadic::midpoint(value, next)]
 }
 
-/// Magnitudes of every exponent field: the ends of the field, patterns, and random ones. Fields are
-/// thinned out where there are many.
+/// Returns magnitudes for the exponent fields (a part of them where there are many): the ends of each
+/// field, patterns, and random ones.
 fn sampled_magnitudes(format: Format, randoms: usize, random: &mut Random) -> Vec<u64> {
     let all = format.mantissa_mask();
     let fields = 0..(1_u64 << format.exponent_bits);
@@ -481,7 +481,7 @@ fn sampled_magnitudes(format: Format, randoms: usize, random: &mut Random) -> Ve
     out
 }
 
-/// The first of the top exponent fields that are never left out.
+/// Returns the first of the top exponent fields, which are never left out.
 fn fields_end(format: Format) -> u64 {
     (1 << format.exponent_bits) - 3
 }

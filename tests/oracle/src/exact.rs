@@ -30,7 +30,7 @@ impl Dyadic {
         self.q + (127 - self.m.leading_zeros() as i32)
     }
 
-    /// How many times `2^q` goes into this number, which has no more than 128 bits of them.
+    /// Returns `floor(self / 2^q)`, which must fit in 128 bits.
     pub fn units(self, q: i32) -> u128 {
         if self.q >= q {
             assert!(self.q - q < self.m.leading_zeros() as i32);
@@ -40,7 +40,7 @@ impl Dyadic {
         }
     }
 
-    /// The middle of two numbers whose scales differ by little (neighbours in a format).
+    /// Returns the midpoint of two numbers whose exponents `q` differ by little (neighbours in a format).
     pub fn midpoint(a: Dyadic, b: Dyadic) -> Dyadic {
         let q = a.q.min(b.q);
         let on_common_scale = |x: Dyadic| x.m << (x.q - q);
@@ -48,8 +48,8 @@ impl Dyadic {
     }
 }
 
-/// Exact comparison: first by the position of the leading bit, then, the leading bits being
-/// aligned, by the bits.
+/// Exact comparison: by the position of the leading bit and, where that is the same, by the bits
+/// aligned to it.
 impl Ord for Dyadic {
     fn cmp(&self, other: &Dyadic) -> Ordering {
         match (self.is_zero(), other.is_zero()) {
@@ -108,8 +108,8 @@ impl Rounding {
         }
     }
 
-    /// `lower <= x < lower's successor`, all magnitudes: is the rounded magnitude the successor?
-    /// `middle` is the midpoint of the two, `lower_is_odd` the parity of the lower one.
+    /// Whether `x` rounds to the successor of `lower` rather than to `lower`. All are magnitudes, with
+    /// `lower <= x < successor`; `middle` is the midpoint of these two, `lower_is_odd` the parity of `lower`.
     pub(crate) fn picks_successor(
         self,
         negative: bool,
@@ -133,7 +133,7 @@ impl Rounding {
     }
 }
 
-/// `x` rounded to an integer. The result has `q >= 0`.
+/// Rounds `x` to an integer. The result has `q >= 0`.
 pub(crate) fn round_to_integer(negative: bool, x: Dyadic, rounding: Rounding) -> Dyadic {
     if x.q >= 0 {
         return x; // already an integer

@@ -1,8 +1,8 @@
 //! The reference model of the conversion contract: what the bits of a result are.
 //!
-//! Exact integer arithmetic only. A float format is nothing but a function from codes to exact
-//! values; rounding is a search in the codes followed by one exact comparison with a midpoint.
-//! Sentences in quotation marks are the contract's.
+//! It uses exact integer arithmetic only. A float format is a function from codes to exact values;
+//! rounding searches the codes and then makes one exact comparison with a midpoint. Comments in
+//! quotation marks quote the contract.
 
 #![forbid(unsafe_code)]
 
@@ -62,19 +62,19 @@ impl E8m0Rounding {
 /// The options of the contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mode {
-    /// To a float.
+    /// Rounding to a float.
     pub rounding: Rounding,
-    /// Float to integer.
+    /// Rounding of a float to an integer.
     pub int_rounding: Rounding,
-    /// To a float of 8 bits or fewer.
+    /// Whether overflow saturates in floats of 8 bits or fewer.
     pub saturate: bool,
     pub float_to_int: Overflow,
     pub int_to_int: Overflow,
     pub nan_to_finite: NanToFinite,
     pub e8m0_rounding: E8m0Rounding,
-    /// `int_rounding` for 2- and 4-bit integers, where it differs.
+    /// `int_rounding` for integers of fewer than 8 bits, where it differs.
     pub narrow_int_rounding: Option<Rounding>,
-    /// `float_to_int` for 2- and 4-bit integers, where it differs.
+    /// `float_to_int` for integers of fewer than 8 bits, where it differs.
     pub narrow_float_to_int: Option<Overflow>,
 }
 
@@ -95,8 +95,8 @@ impl Default for Mode {
 }
 
 impl Mode {
-    /// "For 2- and 4-bit targets alone `narrow_int_rounding` and `narrow_float_to_int` may say
-    /// something else."
+    /// "For targets of fewer than 8 bits alone `narrow_int_rounding` and `narrow_float_to_int` may
+    /// say something else."
     fn int_rounding_for(&self, to: Type) -> Rounding {
         match self.narrow_int_rounding {
             Some(narrow) if to.bits() < 8 => narrow,
@@ -112,9 +112,9 @@ impl Mode {
     }
 }
 
-/// The code of the result. A code is the bit pattern of an element, right-aligned; the real part of
-/// a complex number is the low half, the imaginary part the high half. Bits of `code` above the
-/// width of `from` are ignored.
+/// Returns the code of the result. A code is the bit pattern of an element, right-aligned; the real
+/// part of a complex number is the low half, the imaginary part the high half. Bits of `code` above
+/// the width of `from` are ignored.
 pub fn convert(from: Type, to: Type, code: u128, mode: &Mode) -> u128 {
     let code = low_bits(code, from.bits());
     if from == to && from != Type::Bool {
@@ -134,7 +134,7 @@ pub fn convert(from: Type, to: Type, code: u128, mode: &Mode) -> u128 {
     }
 }
 
-/// The parts of a number; a real number has the imaginary part 0.
+/// Returns the codes of the real and the imaginary part; the latter is 0 for a real number.
 fn parts(from: Type, code: u128) -> (u128, u128) {
     if from.is_complex() {
         let half = from.bits() / 2;
@@ -152,7 +152,7 @@ fn is_true(from: Type, code: u128) -> bool {
     }
 }
 
-/// `convert` between dtypes that are not complex, to one that is not bool.
+/// As `convert`, but neither dtype is complex, and `to` is not bool.
 fn convert_real(from: Type, to: Type, code: u128, mode: &Mode) -> u128 {
     if from == to {
         return code; // "A part whose dtype does not change is copied bit for bit."
@@ -214,7 +214,7 @@ fn to_signed(to: Type, format: Format, x: Number, mode: &Mode) -> u128 {
     }
 }
 
-/// Inf, and overflow away from zero.
+/// Returns what Inf, or an overflow away from zero, becomes.
 fn beyond_max(to: Type, format: Format, negative: bool, mode: &Mode) -> u128 {
     let max = format.with_sign(negative, format.max_finite());
     if format.specials == Specials::None {
@@ -316,7 +316,7 @@ fn float_to_integer(to: Type, x: Number, mode: &Mode) -> u128 {
     }
 }
 
-/// The integer with this sign and this magnitude, which is below 2^127.
+/// Returns the integer of this sign and magnitude, which must be below 2^127.
 fn signed(negative: bool, magnitude: Dyadic) -> i128 {
     assert!(magnitude.is_zero() || (0..127).contains(&magnitude.floor_log2()));
     let magnitude = (magnitude.m << magnitude.q) as i128;
@@ -334,7 +334,7 @@ fn integer_to_integer(to: Type, x: i128, mode: &Mode) -> u128 {
     }
 }
 
-/// The low bits of an integer in two's complement.
+/// Returns the low bits of an integer in two's complement, as many as `to` has.
 fn integer_code(to: Type, x: i128) -> u128 {
     low_bits(x as u128, to.bits())
 }

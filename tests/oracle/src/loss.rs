@@ -1,10 +1,10 @@
-//! What a conversion loses: the contract's section on checked casts, sentence by sentence.
+//! What a conversion loses: models the contract's section on checked casts, sentence by sentence.
 
 use crate::exact::{Dyadic, round_to_integer};
 use crate::types::{Number, Type};
 use crate::{Mode, beyond_max, parts};
 
-/// The classes of the contract. An element is in one at most.
+/// The contract's classes of losses. An element is in at most one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
     Above,
@@ -25,7 +25,7 @@ impl Loss {
     }
 }
 
-/// The class of an element, if it is in one.
+/// Returns the class of an element, or `None` if it loses nothing.
 pub fn loss(from: Type, to: Type, code: u128, mode: &Mode) -> Option<Loss> {
     let (re, im) = parts(from, crate::types::low_bits(code, from.bits()));
     let of = |code| part_loss(from.part(), to.part(), code, mode);
@@ -58,7 +58,7 @@ pub fn loss(from: Type, to: Type, code: u128, mode: &Mode) -> Option<Loss> {
     }
 }
 
-/// The class of a part.
+/// Returns the class of a real element, or of a part of a complex one.
 fn part_loss(from: Type, to: Type, code: u128, mode: &Mode) -> Option<Loss> {
     if from == to {
         return None; // "What keeps its dtype loses nothing."

@@ -1,7 +1,7 @@
 //! Byte layouts of the dtypes of fewer than 8 bits, one bit at a time.
 
-/// The layout of elements of fewer than 8 bits. It does not concern wider elements: those are
-/// whole little-endian bytes in every layout.
+/// The layout of elements of fewer than 8 bits. Wider elements are whole little-endian bytes in
+/// every layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
     /// "One little-endian bit stream over the flattened buffer: element i sits at bits
@@ -16,7 +16,7 @@ pub enum Packing {
 impl Packing {
     pub const ALL: [Packing; 3] = [Packing::LowFirst, Packing::OnePerByte, Packing::HighFirst];
 
-    /// Byte and bit (0 = least significant) that hold bit `bit` of element `element`.
+    /// Returns the byte and the bit in it (0 = least significant) that hold bit `bit` of element `element`.
     fn place(self, element: usize, bit: usize, bits: usize) -> (usize, usize) {
         match self {
             _ if bits >= 8 => (element * bits.div_ceil(8) + bit / 8, bit % 8),
@@ -35,7 +35,7 @@ impl Packing {
     }
 }
 
-/// The size of `n` elements: "a buffer of n elements has ceil(n*w/8) bytes".
+/// Returns the size of `n` elements: "a buffer of n elements has ceil(n*w/8) bytes".
 pub fn bytes(n: usize, bits: u32, packing: Packing) -> usize {
     match packing {
         Packing::OnePerByte => n * (bits as usize).div_ceil(8),
@@ -43,7 +43,7 @@ pub fn bytes(n: usize, bits: u32, packing: Packing) -> usize {
     }
 }
 
-/// The bytes of some codes. "Pad bits are zero on output"; one per byte: "the unused high bits are
+/// Packs codes into bytes. "Pad bits are zero on output"; one per byte: "the unused high bits are
 /// written as zero".
 pub fn pack(codes: &[u128], bits: u32, packing: Packing) -> Vec<u8> {
     let mut out = vec![0; bytes(codes.len(), bits, packing)];
@@ -56,8 +56,8 @@ pub fn pack(codes: &[u128], bits: u32, packing: Packing) -> Vec<u8> {
     out
 }
 
-/// The first `n` codes in some bytes. "Pad bits are ignored on input"; one per byte: "the unused
-/// high bits are ignored on input".
+/// Unpacks the first `n` codes from bytes. "Pad bits are ignored on input"; one per byte: "the
+/// unused high bits are ignored on input".
 pub fn unpack(bytes: &[u8], n: usize, bits: u32, packing: Packing) -> Vec<u128> {
     let element = |i| {
         (0..bits as usize).fold(0, |code, bit| {

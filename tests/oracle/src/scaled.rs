@@ -1,8 +1,8 @@
 //! The exact rule of scaled casts, in rational numbers of any size.
 //!
-//! Quotients and products are fractions of big integers. To be compared with the values and midpoints of a dtype, which have
-//! fewer than 64 significant bits, a fraction is cut to 120 bits, of which the last says whether anything was cut: no
-//! comparison can tell the difference.
+//! Quotients and products are fractions of big integers. They are compared with the values and midpoints of dtypes, which have
+//! fewer than 64 significant bits. For that a fraction is cut to 120 bits, the last of which is sticky (set if anything was
+//! cut off), so every such comparison gives what the fraction itself would give.
 
 use num_bigint::BigUint;
 
@@ -10,7 +10,7 @@ use crate::exact::{Dyadic, round_to_integer};
 use crate::types::{Number, Type, decode_integer};
 use crate::{Mode, Rounding, beyond_max, integer_code, to_float};
 
-/// A fraction, not negative.
+/// A non-negative fraction.
 #[derive(Clone, Debug)]
 struct Ratio {
     num: BigUint,
@@ -65,7 +65,7 @@ impl Ratio {
         &self.num * &than.den < &than.num * &self.den
     }
 
-    /// With the comparisons of this one with everything that has 100 significant bits at most.
+    /// Returns a number that compares as this one does with everything of at most 100 significant bits.
     fn dyadic(&self) -> Dyadic {
         if self.is_zero() {
             return Dyadic::ZERO;
@@ -83,7 +83,7 @@ impl Ratio {
         Dyadic::new(whole | cut, -up)
     }
 
-    /// floor(log2), found by comparing.
+    /// Returns `floor(log2(self))`, found by comparisons.
     fn floor_log2(&self) -> i32 {
         let mut guess = self.num.bits() as i32 - self.den.bits() as i32;
         while self.is_less(&Self::power_of_two(guess)) {
@@ -105,7 +105,7 @@ impl Ratio {
     }
 }
 
-/// A number, exactly.
+/// An exact number, Inf or NaN.
 #[derive(Clone, Debug)]
 enum Exact {
     NaN { negative: bool },
@@ -168,7 +168,7 @@ impl Exact {
         }
     }
 
-    /// Rounded once.
+    /// Returns the code of `to`, rounded once.
     fn to_float(&self, to: Type, mode: &Mode) -> u128 {
         let format = to.format().expect("a float");
         let number = match self {
@@ -188,14 +188,14 @@ impl Exact {
     }
 }
 
-/// The factor of a tensor: the code of a float32, and whether scales are divided by it.
+/// The factor of a tensor: the code of a float32, and whether it divides the scales or multiplies them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Factor {
     pub code: u32,
     pub divides: bool,
 }
 
-/// How scales follow from the data.
+/// The rule by which scales are found from the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
     Amax,
@@ -214,9 +214,9 @@ pub struct Scaling {
     pub scale: Type,
     pub rule: Rule,
     pub factor: Option<Factor>,
-    /// Of quotients to integers.
+    /// Rounding of quotients to integers.
     pub int_rounding: Rounding,
-    /// NaN and Inf do not count for a scale.
+    /// Whether NaN and Inf are ignored when a scale is found.
     pub ignores_nonfinite: bool,
 }
 
@@ -245,7 +245,7 @@ impl Scaling {
         s
     }
 
-    /// The largest value of the elements.
+    /// Returns the largest value that an element can have.
     fn max(&self) -> Ratio {
         let max = match self.element.format() {
             Some(format) => format.value(format.max_finite()),
@@ -274,7 +274,7 @@ impl Scaling {
         c.combine(&self.exact_scale(scale), false)
     }
 
-    /// A source value under a scale.
+    /// Returns the code of a source value under a scale.
     fn quotient(&self, x: &Exact, scale: u128, zero: i128, mode: &Mode, word: Option<u32>) -> u128 {
         let v = x.combine(&self.exact_scale(scale), true);
         if self.element.is_float() {
@@ -294,7 +294,7 @@ impl Scaling {
             }
             Exact::Finite { negative, ratio } => {
                 let rounded = round_to_integer(negative, ratio.dyadic(), self.int_rounding);
-                // Far beyond every limit.
+                // Far beyond the limits of every dtype.
                 let huge = !rounded.is_zero() && rounded.floor_log2() > 100;
                 let rounded = if huge {
                     1 << 100
@@ -307,7 +307,7 @@ impl Scaling {
         integer_code(self.element, result.clamp(min, max))
     }
 
-    /// The scale of a block from the exact values of its elements.
+    /// Returns the scale of a block, from the exact values of its elements.
     fn find(&self, values: &[Exact]) -> u128 {
         let e8m0 = self.scale == Type::E8M0FNU;
         let mut amax = Ratio::new(Dyadic::ZERO);
@@ -365,7 +365,7 @@ impl Scaling {
         }
         let mantissa = match self.element.format() {
             Some(format) => format.mantissa_bits as i32,
-            // Those below the leading bit of the largest integer: 6 of int8, 7 of uint8.
+            // The bits below the leading bit of the largest integer: 6 of int8, 7 of uint8.
             None => self.element.bits() as i32 - 1 - i32::from(self.element.is_signed_integer()),
         };
         let floor = amax.floor_log2();
@@ -384,13 +384,13 @@ impl Scaling {
     }
 }
 
-/// The quotient as a float32, then one of its two neighbours by chance.
+/// Rounds the quotient to a float32, then by chance to one of its two neighbours in `to`.
 fn stochastic(v: &Exact, to: Type, mode: &Mode, word: u32) -> u128 {
     let rounded = Exact::new(Type::F32, v.to_float(Type::F32, &Mode::default()));
     by_chance(&rounded, to, mode, word)
 }
 
-/// A plain cast that rounds by chance.
+/// Returns the code of an unscaled cast with stochastic rounding.
 pub fn convert_stochastic(from: Type, to: Type, code: u128, mode: &Mode, word: u32) -> u128 {
     match Exact::new(from, code) {
         // "What is below zero is decided before that."
@@ -402,7 +402,7 @@ pub fn convert_stochastic(from: Type, to: Type, code: u128, mode: &Mode, word: u
     }
 }
 
-/// The word of a seed for the number of an element, "in wrapping arithmetic".
+/// Returns the random word of element `n` under a seed, "in wrapping arithmetic".
 pub fn word(seed: u64, n: u64) -> u32 {
     let mix64 = |x: u64| {
         let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -420,7 +420,8 @@ pub fn word(seed: u64, n: u64) -> u32 {
     x ^ x >> 14
 }
 
-/// One of the two neighbours of a value: the upper one if its part of the way and the word are 1 or more together.
+/// Returns one of the two neighbours of a value in `to`: the upper one if the value's position between
+/// them, as a fraction of the gap, and the word, as a fraction of 2^32, add up to 1 or more.
 fn by_chance(v: &Exact, to: Type, mode: &Mode, word: u32) -> u128 {
     let Exact::Finite { negative, ratio } = v else {
         return v.to_float(to, mode);
@@ -431,7 +432,7 @@ fn by_chance(v: &Exact, to: Type, mode: &Mode, word: u32) -> u128 {
         Ratio::new(format.value(lower)),
         Ratio::new(format.value(lower + 1)),
     );
-    // floor((|x| - t) / (a - t) * 2^32): how often the 2^32nd part of the gap fits.
+    // floor((|x| - t) / (a - t) * 2^32): the position in units of 2^-32 of the gap.
     let common = |x: &Ratio| &x.num * ((&below.den * &above.den * &ratio.den) / &x.den);
     let (x, t, a) = (common(ratio), common(&below), common(&above));
     let part = ((x - &t) << 32u32) / (a - t);
@@ -443,7 +444,7 @@ fn by_chance(v: &Exact, to: Type, mode: &Mode, word: u32) -> u128 {
     format.with_sign(*negative, magnitude)
 }
 
-/// The code of an element: of a value of `from` under a scale that is known, with a zero point.
+/// Returns the code of an element: of a value of `from` under a given scale and zero point.
 pub fn quantize(
     scaling: &Scaling,
     from: Type,
@@ -456,13 +457,13 @@ pub fn quantize(
     scaling.quotient(&Exact::new(from, code), scale, zero, mode, word)
 }
 
-/// The scale of a block of codes of `from`.
+/// Returns the scale of a block of codes of `from`.
 pub fn find(scaling: &Scaling, from: Type, codes: &[u128]) -> u128 {
     let values: Vec<Exact> = codes.iter().map(|&code| Exact::new(from, code)).collect();
     scaling.find(&values)
 }
 
-/// The code of `to` that an element stands for.
+/// Returns the code of `to` that an element stands for.
 pub fn dequantize(
     scaling: &Scaling,
     to: Type,
@@ -477,7 +478,7 @@ pub fn dequantize(
 /// An element under a scaling: its code, its scale and its zero point.
 pub type Scaled = (u128, u128, i128);
 
-/// The scale of a block of elements under another scaling.
+/// Returns the scale of a block whose elements had another scaling, `source`.
 pub fn refind(scaling: &Scaling, source: &Scaling, elements: &[Scaled]) -> u128 {
     let values: Vec<Exact> = elements
         .iter()
@@ -486,7 +487,7 @@ pub fn refind(scaling: &Scaling, source: &Scaling, elements: &[Scaled]) -> u128 
     scaling.find(&values)
 }
 
-/// The code of an element that had another scaling.
+/// Returns the code of an element that had another scaling, `source`.
 pub fn requantize(
     scaling: &Scaling,
     source: &Scaling,

@@ -3,8 +3,8 @@
 use crate::{Mode, Overflow, Type, convert};
 
 /// Calls `f(first, last, result)` for each run of equal results in `lo..=hi`, in order and without
-/// gaps. The equal results of the interval must be contiguous (see [`monotone_intervals`]): the
-/// end of a run is found by doubling steps, then by bisection.
+/// gaps. The end of a run is found by doubling steps, then by bisection, so equal results must be
+/// contiguous in the interval (see [`monotone_intervals`]).
 pub fn runs(
     from: Type,
     to: Type,
@@ -42,23 +42,23 @@ pub fn runs(
     }
 }
 
-/// Splits all the codes of a 32-bit source into intervals in each of which equal results are
-/// contiguous. Empty where there is no such split into a few intervals (wrapping integers).
+/// Splits the codes of a 32-bit source into intervals within which equal results are contiguous.
+/// Returns none where a few intervals do not suffice (wrapping integers).
 pub fn monotone_intervals(from: Type, to: Type, mode: &Mode) -> Vec<(u32, u32)> {
     assert_eq!(from.bits(), 32, "intervals are for 32-bit sources");
     if wraps(from, to, mode) {
         return Vec::new();
     }
     match from {
-        // Zero is apart because a non-saturating e8m0 gives NaN for zero and negatives alike.
+        // Zero is separate because a non-saturating e8m0 gives NaN for zero and for negatives.
         Type::U32 => vec![(0, 0), (1, u32::MAX)],
         Type::I32 => vec![(0, 0), (1, 0x7FFF_FFFF), (0x8000_0000, u32::MAX)],
         Type::F32 => vec![
-            // [0, 1) and [1, Inf) are apart because a non-saturating e8m0 gives NaN at both ends.
+            // [0, 1) and [1, Inf) are separate because a non-saturating e8m0 gives NaN at both ends.
             (0, 0x3F7F_FFFF),
             (0x3F80_0000, 0x7F7F_FFFF),
             (0x7F80_0000, 0x7F80_0000),
-            // Signalling and quiet NaNs are apart because the quiet bit is set in both.
+            // Signalling and quiet NaNs are separate because both come out quiet, so results repeat.
             (0x7F80_0001, 0x7FBF_FFFF),
             (0x7FC0_0000, 0x7FFF_FFFF),
             (0x8000_0000, 0xBF7F_FFFF),
@@ -71,7 +71,7 @@ pub fn monotone_intervals(from: Type, to: Type, mode: &Mode) -> Vec<(u32, u32)> 
     }
 }
 
-/// Whether distant source values share a result because an integer target keeps low bits only.
+/// Whether distant source values share a result because an integer target keeps only the low bits.
 fn wraps(from: Type, to: Type, mode: &Mode) -> bool {
     if !to.is_integer() {
         false

@@ -1,8 +1,8 @@
-//! The dtypes and what their codes mean, written down from the table of the contract.
+//! The dtypes and what their codes mean, after the table of the contract.
 
 use crate::exact::{Dyadic, Rounding};
 
-/// One line of each dtype: what it is called here, its canonical name, the bits of an element, what that is.
+/// Defines the dtypes, one line each: its name here, its canonical name, the bits of an element, its class.
 macro_rules! types {
     ($($t:ident, $name:literal, $bits:literal, $class:expr;)*) => {
         /// A dtype. The order is that of the codes of the contract.
@@ -78,7 +78,7 @@ types! {
 
 use Type::*;
 
-/// What an element is.
+/// The kind of an element.
 enum Class {
     Bool,
     Unsigned,
@@ -86,7 +86,7 @@ enum Class {
     Float(Format),
     /// A power of two, or NaN.
     Power,
-    /// Two of these.
+    /// Two parts of this dtype.
     Complex(Type),
 }
 
@@ -100,17 +100,17 @@ fn float(exponent_bits: u32, mantissa_bits: u32, bias: i32, specials: Specials) 
 }
 
 impl Type {
-    /// The dtype of a canonical name.
+    /// Returns the dtype of a canonical name.
     pub fn from_name(name: &str) -> Option<Type> {
         Type::ALL.into_iter().find(|t| t.name() == name)
     }
 
-    /// A real floating-point dtype, `float8_e8m0fnu` included.
+    /// Whether this is a real floating-point dtype, `float8_e8m0fnu` included.
     pub fn is_float(self) -> bool {
         matches!(self.class(), Class::Float(_) | Class::Power)
     }
 
-    /// A signed or unsigned integer; not bool.
+    /// Whether this is a signed or unsigned integer; bool is not.
     pub fn is_integer(self) -> bool {
         self.is_unsigned_integer() || self.is_signed_integer()
     }
@@ -127,7 +127,7 @@ impl Type {
         matches!(self.class(), Class::Complex(_))
     }
 
-    /// The dtype of the parts of a complex dtype; any other dtype itself.
+    /// Returns the dtype of the parts of a complex dtype, and any other dtype itself.
     pub fn part(self) -> Type {
         match self.class() {
             Class::Complex(part) => part,
@@ -135,7 +135,7 @@ impl Type {
         }
     }
 
-    /// Whether the code is a NaN (complex: either part is one).
+    /// Whether the code is a NaN, or either part of a complex one is.
     pub fn is_nan_code(self, code: u128) -> bool {
         let code = low_bits(code, self.bits());
         if self.is_complex() {
@@ -145,7 +145,7 @@ impl Type {
         self.is_float() && matches!(Number::decode(self, code), Number::Nan { .. })
     }
 
-    /// Sign, exponent and mantissa layout; `None` for what is not a sign-exponent-mantissa float.
+    /// Returns the layout of sign, exponent and mantissa, or `None` for a dtype without them.
     pub(crate) fn format(self) -> Option<Format> {
         match self.class() {
             Class::Float(format) => Some(format),
@@ -153,7 +153,7 @@ impl Type {
         }
     }
 
-    /// The largest and smallest value of an integer dtype.
+    /// Returns the smallest and the largest value of an integer dtype.
     pub(crate) fn integer_limits(self) -> (i128, i128) {
         let bits = self.bits();
         if self.is_signed_integer() {
@@ -189,7 +189,7 @@ pub(crate) enum Specials {
     None,
 }
 
-/// A format with sign, exponent and mantissa, in this order from the most significant bit.
+/// A format with sign (if any), exponent and mantissa, in this order from the most significant bit.
 ///
 /// A *magnitude* is a code without its sign bit. Magnitudes do not stop at the top of the format:
 /// [`Format::value`] goes on as if the exponent field had more bits, because "overflow is decided
@@ -203,7 +203,7 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// The value of a magnitude. Exponent field 0: no hidden bit, the exponent of field 1.
+    /// Returns the value of a magnitude. Exponent field 0 has no hidden bit and the exponent of field 1.
     pub fn value(self, magnitude: u64) -> Dyadic {
         let field = magnitude >> self.mantissa_bits;
         let mantissa = magnitude & self.mantissa_mask();
@@ -224,13 +224,13 @@ impl Format {
         self.exponent_bits + self.mantissa_bits
     }
 
-    /// The magnitude of Inf, where there is one: top exponent field, mantissa zero.
+    /// Returns the magnitude of Inf, if there is one: top exponent field, mantissa zero.
     pub fn infinity(self) -> Option<u64> {
         (self.specials == Specials::InfAndNan)
             .then(|| ((1 << self.exponent_bits) - 1) << self.mantissa_bits)
     }
 
-    /// The magnitude of the largest finite number.
+    /// Returns the magnitude of the largest finite number.
     pub fn max_finite(self) -> u64 {
         let all_ones = (1 << self.magnitude_bits()) - 1;
         match self.specials {
@@ -248,8 +248,8 @@ impl Format {
         self.specials != Specials::None
     }
 
-    /// The code of a magnitude with a sign. "-0 is kept where the target has it, else it becomes
-    /// 0."
+    /// Returns the code of a magnitude with a sign. "-0 is kept where the target has it, else it
+    /// becomes 0."
     pub fn with_sign(self, negative: bool, magnitude: u64) -> u128 {
         assert!(self.has_sign() || !negative, "there is no sign");
         let no_negative_zero = self.specials == Specials::NanInsteadOfNegativeZero;
@@ -260,7 +260,7 @@ impl Format {
         }
     }
 
-    /// The canonical (quiet) NaN with a sign. "Its NaN code with the sign (e4m3fn 7F, e5m2 7E,
+    /// Returns the canonical (quiet) NaN with a sign. "Its NaN code with the sign (e4m3fn 7F, e5m2 7E,
     /// e4m3 7C, e3m4 78; FNUZ 80)."
     pub fn nan(self, negative: bool) -> u128 {
         match self.specials {
@@ -276,8 +276,8 @@ impl Format {
         }
     }
 
-    /// The largest magnitude whose value is `<= x`: `x` in units of the last place, cut. The exponent
-    /// of `x` says which unit that is. What is found is held against its definition.
+    /// Returns the largest magnitude whose value is `<= x`: `x` truncated to units in the last place,
+    /// whose size follows from the exponent of `x`. Asserts that the result meets this definition.
     pub fn lower_neighbour(self, x: Dyadic) -> u64 {
         if x.is_zero() {
             return 0;
@@ -289,7 +289,7 @@ impl Format {
         lower
     }
 
-    /// "The exact source value is rounded once": `x` rounded to a magnitude, exponent unbounded.
+    /// Rounds `x` to a magnitude, with unbounded exponent: "The exact source value is rounded once".
     pub fn round(self, negative: bool, x: Dyadic, rounding: Rounding) -> u64 {
         let lower = self.lower_neighbour(x);
         let (below, above) = (self.value(lower), self.value(lower + 1));
@@ -312,7 +312,7 @@ pub(crate) enum Number {
 }
 
 impl Number {
-    /// The meaning of a code (its bits above the dtype's width being zero).
+    /// Returns the meaning of a code, whose bits above the dtype's width must be zero.
     pub fn decode(from: Type, code: u128) -> Number {
         const QUIET: u64 = 1 << 63;
         if let Some(format) = from.format() {
@@ -365,7 +365,7 @@ impl Number {
     }
 }
 
-/// The value of an integer code; "bool counts as 0/1", "any non-zero byte is true".
+/// Returns the value of an integer code; "bool counts as 0/1", "any non-zero byte is true".
 pub(crate) fn decode_integer(from: Type, code: u128) -> i128 {
     if from == Bool {
         return (code != 0).into();
