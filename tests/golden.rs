@@ -1,8 +1,8 @@
 //! Every pair, in every mode, against hashes of what the oracle says: all codes of the sources of 16 bits or
 //! fewer, and every boundary of the wider ones.
 //!
-//! The same codes as in `conformance.rs`, which says what is wrong. This says in seconds that nothing is, on
-//! any machine and in any flavour of a build. `sweep.rs` has the hashes of all 2^32 codes.
+//! The codes are those of `conformance.rs`, which reports what is wrong; this suite shows in seconds that nothing
+//! is, on any machine and in any flavour of a build. `sweep.rs` has the hashes of all 2^32 codes.
 //!
 //! `LANECAST_GOLDEN=part` takes some targets of each source, for machines on which all would take hours.
 

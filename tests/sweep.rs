@@ -1,13 +1,12 @@
 //! All 2^32 codes of float32, int32 and uint32, to every target.
 //!
 //! `LANECAST_SWEEP=default cargo test --test sweep` runs the default mode, `LANECAST_SWEEP=all` every mode, and
-//! `LANECAST_SWEEP=golden` compares the hashes of the default mode with those that the oracle gave, without asking
-//! it again.
+//! `LANECAST_SWEEP=golden` compares hashes of the default mode with recorded ones of the oracle, without running it.
 //!
-//! Where the results of neighbouring codes are mostly equal, the oracle gives runs of them, by galloping:
-//! a few million conversions for 2^32 codes. To wider targets, and where integers wrap, each code has its
-//! own result: what std's `as` and exact f64 arithmetic give, which `tests/oracle` checks the oracle against,
-//! and which the boundaries of `tests/conformance.rs` check with the oracle itself.
+//! Where the results of neighbouring codes are mostly equal, the oracle finds runs of them by galloping, with
+//! a few million conversions for 2^32 codes. For wider targets, and where integers wrap, each code is compared
+//! with what std's `as` and exact f64 arithmetic give. `tests/oracle` checks the oracle against these, and the
+//! boundaries of `tests/conformance.rs` check such pairs with the oracle itself.
 
 mod bridge;
 mod hashes;
@@ -21,7 +20,7 @@ use oracle::{Mode, Overflow, Rounding};
 /// Writes the results of consecutive codes, from the first on.
 type Expect = Box<dyn FnMut(u32, &mut [u8])>;
 
-/// Codes that are cast at a time.
+/// The number of codes cast at a time.
 const CHUNK: usize = 1 << 16;
 
 fn main() {
@@ -51,7 +50,7 @@ fn main() {
     conclusion.exit();
 }
 
-/// The hash of all results in the default mode is the one that the oracle's had, where nothing else was compared.
+/// Compares the hash of all results in the default mode with the recorded one, unless the oracle was asked; records it if blessing.
 fn compare_hash(isa: Isa, from: DType, to: DType, hash: u64, asked_oracle: bool) {
     let row = format!("all {from}");
     if hashes::blesses() {
@@ -65,7 +64,7 @@ fn compare_hash(isa: Isa, from: DType, to: DType, hash: u64, asked_oracle: bool)
     }
 }
 
-/// Compares all results, and returns their hash where that counts.
+/// Compares all results with the oracle's if `asks_oracle`, and returns their hash if that is needed.
 fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode, asks_oracle: bool) -> u64 {
     let little = options(mode).src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
     // One element per byte, so that results are whole bytes. Packing has tests of its own.
@@ -75,7 +74,7 @@ fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode, asks_oracle: bool) -
         Some(runs) => Box::new(expect_runs(runs, width)) as Expect,
         None => expect_each(from, to, mode),
     });
-    // What is compared with the oracle needs no hash.
+    // Results that are compared with the oracle need no hash, except to record it.
     let hashes = !asks_oracle || hashes::blesses();
     let mut hash = Hash::new();
     let mut src = vec![0; 4 * CHUNK];
@@ -105,9 +104,9 @@ fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode, asks_oracle: bool) -
     hash.finish()
 }
 
-/// The oracle's runs, if the pair has fewer results than codes by far: (last code, result).
+/// Returns the oracle's runs as (last code, result), if the pair has far fewer results than codes.
 fn runs(from: DType, to: DType, mode: &Mode) -> Option<Vec<(u32, u128)>> {
-    // The imaginary part is 0, the high bytes of a result.
+    // For a complex target, the runs are of the real part: the imaginary part, the high bytes, is 0.
     if to.part().bits() > 16 {
         return None;
     }
@@ -150,8 +149,8 @@ fn expect_runs(runs: Vec<(u32, u128)>, width: usize) -> impl FnMut(u32, &mut [u8
     }
 }
 
-/// Fills chunks code by code, without the oracle: a source of 32 bits is exact in an f64, so what std's
-/// operations give on it is exact too.
+/// Fills chunks code by code, without the oracle: an f64 holds every value of a 32-bit source exactly, so
+/// std's operations on it give exact results.
 fn expect_each(from: DType, to: DType, mode: &Mode) -> Expect {
     match from {
         DType::F32 => {
@@ -171,7 +170,7 @@ fn expect_each(from: DType, to: DType, mode: &Mode) -> Expect {
     }
 }
 
-/// By the target, `value` being the value of a code.
+/// Fills chunks for a target; `value` returns the value of a code.
 fn expect_value(
     to: DType,
     int_rounding: Rounding,
@@ -190,7 +189,7 @@ fn expect_value(
                 _ => fill_each::<8>(integer),
             }
         }
-        // The imaginary part is 0. A float32 is kept, NaN and all; an f64 of it makes a NaN quiet.
+        // The imaginary part is 0. To float32, a NaN keeps its bits; to float64, it is made quiet.
         (_, 32) => fill_each::<4>(move |code| round_to_f32(code, value(code), rounding)),
         (_, 64) if to == DType::C64 => fill_each::<8>(move |code| round_to_f32(code, value(code), rounding)),
         (_, 64) => fill_each::<8>(move |code| widen_to_f64(code, value(code))),
@@ -210,7 +209,7 @@ fn fill_each<const WIDTH: usize>(expect: impl Fn(u32) -> u64 + 'static) -> Expec
 #[inline(always)]
 fn round_to_integer(x: f64, rounding: Rounding, overflow: Overflow, format: IntFormat) -> u64 {
     let whole = match rounding {
-        Rounding::TowardZero => x, // `as` does that
+        Rounding::TowardZero => x, // the cast by `as` truncates
         Rounding::NearestEven => x.round_ties_even(),
         Rounding::NearestAway => x.round(),
         Rounding::Up => x.ceil(),
@@ -241,7 +240,7 @@ fn widen_to_f64(code: u32, x: f64) -> u64 {
     }
 }
 
-/// The neighbours are compared in f64, where both distances are exact.
+/// Rounds to float32: of the two neighbours, compared in f64, where both distances are exact.
 #[inline(always)]
 fn round_to_f32(code: u32, x: f64, rounding: Rounding) -> u64 {
     let nearest = x as f32;

@@ -1,19 +1,19 @@
-//! Memory of WebAssembly, which has no pages that fault: but behind its last one there is none, so a source ends there, and what is read
-//! behind it is a trap, which ends the program. What is written elsewhere is found by canaries when the memory is given back.
+//! Guarded memory on WebAssembly, which has no pages that fault. A source ends where the memory ends, so a read behind it traps and ends
+//! the program. Stray writes are found by canaries when the memory is given back.
 
 use core::arch::wasm32::{memory_grow, memory_size};
 use core::slice;
 
-/// What no cast may leave behind, and no result is likely to be.
+/// The byte that surrounds and fills memory before a cast: one that few results contain.
 pub(crate) const CANARY: u8 = 0xC5;
 
 const PAGE: usize = 1 << 16;
 /// Bytes of canaries on either side.
 const MARGIN: usize = 4096;
-/// What the tests may allocate without that the memory grows, so that a source is at its end until it is given back.
+/// Bytes that the tests may allocate while a source exists without growing the memory: a source must stay at its end.
 const SLACK: usize = 64 << 20;
 
-/// Room between canaries or, behind, the end of memory.
+/// Memory between canaries; behind a source lies the end of memory instead.
 pub(crate) struct Guarded {
     pub(crate) first: *mut u8,
     pub(crate) len: usize,
@@ -21,14 +21,14 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    /// Room for so many bytes, full of canaries.
+    /// Allocates room for so many bytes, full of canaries.
     pub(crate) fn new(bytes: usize) -> Self {
         let len = bytes.next_multiple_of(4096);
         let room = vec![CANARY; MARGIN + len + MARGIN].leak();
         Self { first: room[MARGIN..].as_mut_ptr(), len, is_source: false }
     }
 
-    /// Room for so many bytes, full of bits that are the same in every run.
+    /// Allocates a source of so many bytes, filled with bits that are the same in every run.
     pub(crate) fn source(bytes: usize) -> Self {
         drop(std::hint::black_box(Vec::<u8>::with_capacity(SLACK)));
         let len = bytes.next_multiple_of(4096);
@@ -53,12 +53,12 @@ impl Guarded {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: memory of its own, initialised, and borrowed as `self` is.
+        // SAFETY: `self` owns the memory, which is initialised, and the slice borrows it as `self` is borrowed.
         unsafe { slice::from_raw_parts(self.first, self.len) }
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; new memory is zeros.
+        // SAFETY: as in `bytes`; new memory is initialised to zeros.
         unsafe { slice::from_raw_parts_mut(self.first, self.len) }
     }
 }
@@ -66,7 +66,7 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         let canary = if self.is_source { 0 } else { CANARY };
-        // SAFETY: the margins, of memory that is not given back.
+        // SAFETY: the margin in front lies in the same memory, which is never freed.
         let before = unsafe { slice::from_raw_parts(self.first.wrapping_sub(MARGIN), MARGIN) };
         assert!(before.iter().all(|&byte| byte == canary), "written in front");
         if self.is_source {
@@ -77,7 +77,7 @@ impl Drop for Guarded {
             );
             assert!(*self.bytes() == *Self::bits(self.len), "a source is written");
         } else {
-            // SAFETY: as above.
+            // SAFETY: likewise the margin behind.
             let behind = unsafe { slice::from_raw_parts(self.first.wrapping_add(self.len), MARGIN) };
             assert!(behind.iter().all(|&byte| byte == canary), "written behind");
         }

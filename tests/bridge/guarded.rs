@@ -2,10 +2,10 @@
 
 use core::{ptr, slice};
 
-/// What no cast may leave behind, and no result is likely to be.
+/// The byte that fills memory before a cast: one that few results contain.
 pub(crate) const CANARY: u8 = 0xC5;
 
-/// Whole pages, and on either side one that faults.
+/// Whole pages, with a page on either side that faults.
 pub(crate) struct Guarded {
     pub(crate) first: *mut u8,
     pub(crate) len: usize,
@@ -13,16 +13,16 @@ pub(crate) struct Guarded {
 
 impl Guarded {
     fn page() -> usize {
-        // SAFETY: asks for a number.
+        // SAFETY: `sysconf` only returns a number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         usize::try_from(page).expect("the system has pages")
     }
 
-    /// Room for so many bytes, full of canaries.
+    /// Maps room for so many bytes, full of canaries.
     pub(crate) fn new(bytes: usize) -> Self {
         let (page, len) = (Self::page(), bytes.next_multiple_of(Self::page()));
         let (kind, none) = (libc::MAP_PRIVATE | libc::MAP_ANON, libc::PROT_NONE);
-        // SAFETY: new memory, where the system likes.
+        // SAFETY: maps new memory at an address that the system chooses.
         let whole = unsafe { libc::mmap(ptr::null_mut(), len + 2 * page, none, kind, -1, 0) };
         assert_ne!(whole, libc::MAP_FAILED);
         let mut new = Self { first: whole.cast::<u8>().wrapping_add(page), len };
@@ -31,7 +31,7 @@ impl Guarded {
         new
     }
 
-    /// Room for so many bytes, full of bits that are the same in every run, and not to be written.
+    /// Maps a read-only source of so many bytes, filled with bits that are the same in every run.
     pub(crate) fn source(bytes: usize) -> Self {
         let mut new = Self::new(bytes);
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
@@ -46,17 +46,17 @@ impl Guarded {
     }
 
     fn protect(&self, how: libc::c_int) {
-        // SAFETY: the pages between the guards, which stay readable.
+        // SAFETY: these are the pages between the guards, which stay readable.
         assert_eq!(unsafe { libc::mprotect(self.first.cast(), self.len, how) }, 0);
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped, initialised, and borrowed as `self` is.
+        // SAFETY: the pages are mapped and initialised, and the slice borrows them as `self` is borrowed.
         unsafe { slice::from_raw_parts(self.first, self.len) }
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; every mapping starts as zeros.
+        // SAFETY: as in `bytes`; a new mapping is initialised to zeros.
         unsafe { slice::from_raw_parts_mut(self.first, self.len) }
     }
 }
@@ -64,7 +64,7 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         let page = Self::page();
-        // SAFETY: what `new` has mapped, and nobody borrows.
+        // SAFETY: exactly what `new` has mapped; nothing borrows it any more.
         unsafe { libc::munmap(self.first.wrapping_sub(page).cast(), self.len + 2 * page) };
     }
 }

@@ -1,7 +1,7 @@
-//! Between the crate and the oracle: their dtypes, their options, and buffers of codes.
+//! Translates between the crate and the oracle: their dtypes, their options, and buffers of codes.
 //!
-//! Also the frame of the suites that run once per instruction set: every test has the name of its
-//! instruction set in front, and one that is missing here is listed as "not run".
+//! Also has the frame of the suites that run once per instruction set. The name of a test begins with its
+//! instruction set; where this machine does not have it, the test is listed as "not run".
 
 #![allow(dead_code, reason = "each suite uses its part")]
 
@@ -15,12 +15,12 @@ use lanecast_oracle as oracle;
 use libtest_mimic::{Arguments, Conclusion, Trial};
 use oracle::{Mode, Type};
 
-/// The oracle's dtype of the same name.
+/// Returns the oracle's dtype of the same name.
 pub(crate) fn type_of(dtype: DType) -> Type {
     Type::from_name(dtype.name()).expect("the oracle has every dtype")
 }
 
-/// The crate's options that mean what the mode says.
+/// Returns the crate's options for a mode of the oracle.
 pub(crate) fn options(mode: &Mode) -> CastOptions {
     let mut options = CastOptions::new()
         .rounding(rounding(mode.rounding))
@@ -64,8 +64,8 @@ fn overflow(overflow: oracle::Overflow) -> Overflow {
     }
 }
 
-/// Every mode that the kind of the target knows, the default first: also those that cannot matter to this
-/// source, because a kernel could get them wrong all the same.
+/// Returns every mode that concerns the kind of the target, the default first. It includes modes that cannot
+/// matter to this source, because a kernel could still get them wrong.
 pub(crate) fn every_mode(from: DType, to: DType) -> Vec<Mode> {
     let mut modes = vec![Mode::default()];
     let mut vary = |set: &dyn Fn(&mut Mode, usize), values: usize| {
@@ -80,7 +80,7 @@ pub(crate) fn every_mode(from: DType, to: DType) -> Vec<Mode> {
             })
             .collect();
     };
-    // Rounding codes start with the default of floats; that of integers is the third.
+    // `Rounding::ALL` begins with the default for floats; the default for integers is the third.
     let rounding = |i: usize| oracle::Rounding::ALL[i];
     let int_rounding = |i: usize| oracle::Rounding::ALL[(i + 2) % 5];
     let exact_source = matches!(from.kind(), Kind::Bool | Kind::Int(_));
@@ -93,7 +93,7 @@ pub(crate) fn every_mode(from: DType, to: DType) -> Vec<Mode> {
             vary(&|mode, i| mode.int_rounding = int_rounding(i), 5);
             vary(&|mode, i| mode.float_to_int = oracle::Overflow::ALL[i], 2);
             if format.bits() < 8 {
-                // The same ten through the narrow options, and each narrow option alone.
+                // The same ten set by the narrow options, and each narrow option alone.
                 let general = modes.clone();
                 modes.extend(general.iter().map(|mode| Mode {
                     int_rounding: oracle::Rounding::Up,
@@ -126,13 +126,13 @@ pub(crate) fn every_mode(from: DType, to: DType) -> Vec<Mode> {
     modes
 }
 
-/// A caster between buffers of [`bytes_of`] and [`codes_of`].
+/// Returns a caster between buffers as [`bytes_of`] makes and [`codes_of`] reads them.
 pub(crate) fn caster(isa: Isa, from: DType, to: DType, mode: &Mode) -> Caster {
     let options = options(mode).isa(isa).src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
     Caster::new(from, to, &options).expect("the instruction set is available")
 }
 
-/// Codes as a buffer in the default packing, little-endian.
+/// Returns codes as a buffer in the default packing, little-endian.
 pub(crate) fn bytes_of(dtype: DType, codes: &[u128]) -> Vec<u8> {
     match dtype.bits() as usize / 8 {
         0 => oracle::packing::pack(codes, dtype.bits(), oracle::packing::Packing::LowFirst),
@@ -144,13 +144,13 @@ pub(crate) fn bytes_of(dtype: DType, codes: &[u128]) -> Vec<u8> {
     }
 }
 
-/// So many bytes of each code, the low ones first.
+/// Returns the lowest `WIDTH` bytes of each code, little-endian.
 fn all_bytes<const WIDTH: usize>(codes: &[u128]) -> Vec<u8> {
     let low = |code: &u128| *code.to_le_bytes().first_chunk().expect("no more than 16");
     codes.iter().map(low).collect::<Vec<[u8; WIDTH]>>().into_flattened()
 }
 
-/// The first `n` codes of such a buffer.
+/// Returns the first `n` codes of a buffer of [`bytes_of`].
 pub(crate) fn codes_of(dtype: DType, bytes: &[u8], n: usize) -> Vec<u128> {
     match dtype.bits() as usize / 8 {
         0 => oracle::packing::unpack(bytes, n, dtype.bits(), oracle::packing::Packing::LowFirst),
@@ -162,7 +162,7 @@ pub(crate) fn codes_of(dtype: DType, bytes: &[u8], n: usize) -> Vec<u128> {
     }
 }
 
-/// The inverse.
+/// Returns the codes of elements of `WIDTH` bytes: the inverse of [`all_bytes`].
 fn all_codes<const WIDTH: usize>(bytes: &[u8]) -> Vec<u128> {
     let code = |bytes: &[u8; WIDTH]| {
         let mut all = [0; 16];
@@ -172,7 +172,7 @@ fn all_codes<const WIDTH: usize>(bytes: &[u8]) -> Vec<u128> {
     bytes.as_chunks().0.iter().map(code).collect()
 }
 
-/// Random words that are the same in every run.
+/// Returns a generator of random words, the same in every run.
 pub(crate) fn words() -> impl FnMut() -> u64 {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     move || {
@@ -183,13 +183,13 @@ pub(crate) fn words() -> impl FnMut() -> u64 {
     }
 }
 
-/// Bytes of those.
+/// Returns random bytes, those of [`words`].
 pub(crate) fn bytes(n: usize) -> Vec<u8> {
     let mut word = words();
     (0..n.div_ceil(8)).flat_map(|_| word().to_le_bytes()).take(n).collect()
 }
 
-/// The size of a buffer of [`bytes_of`].
+/// Returns the size of a buffer of [`bytes_of`] of `n` elements.
 pub(crate) fn size(dtype: DType, n: usize) -> usize {
     dtype.byte_len(n, Packing::LowFirst).expect("a size that fits")
 }
@@ -207,7 +207,7 @@ pub(crate) fn cast_bytes(caster: &Caster, src: &[u8], n: usize) -> Vec<u8> {
     dst
 }
 
-/// Compares what a cast gave with what the oracle says, and says where they differ.
+/// Compares the results of a cast with the oracle's, and reports where they differ.
 pub(crate) fn compare(what: &str, from: DType, to: DType, mode: &Mode, codes: &[u128], got: &[u128]) {
     assert_eq!(codes.len(), got.len(), "{what}: {from} -> {to}");
     let (source, target) = (type_of(from), type_of(to));
@@ -226,8 +226,8 @@ pub(crate) fn compare(what: &str, from: DType, to: DType, mode: &Mode, codes: &[
     assert_eq!(wrong, 0, "{what}: {from} -> {to}: {wrong} of {} wrong ({mode:?})", codes.len());
 }
 
-/// Does this run take everything? All suites on all pairs take most of an hour, so that by default each takes a share of
-/// them; `golden.rs` has every bit of every pair and mode in every run.
+/// Whether this run takes all pairs. All suites on all pairs take most of an hour, so by default each takes a share of the
+/// pairs; `golden.rs` compares every bit of every pair and mode in every run.
 pub(crate) fn is_whole() -> bool {
     match std::env::var("LANECAST_TESTS").as_deref() {
         Err(_) => false,
@@ -236,16 +236,16 @@ pub(crate) fn is_whole() -> bool {
     }
 }
 
-/// The targets of a source that a test takes: one of so many, others in each test; of the reference, which is slow, one of
-/// four times as many.
+/// Returns the targets that a test takes for a source: one in `of`, or one in `4 * of` on the reference, which is slow.
+/// Which ones differs from test to test.
 pub(crate) fn share(test: &str, isa: Isa, from: DType, of: usize) -> impl Iterator<Item = DType> {
     let of = step(isa, of);
     let first = test.bytes().map(usize::from).sum::<usize>() + from as usize;
-    // 11 and the numbers in use have no divisor in common: every source comes to every target in some test.
+    // 11 is coprime to every `of` in use, so that each residue, and with it each target, is taken by some `first`.
     DType::ALL.into_iter().filter(move |&to| (first + 11 * to as usize).is_multiple_of(of))
 }
 
-/// The step by which a test goes through many alike: so many, or four times as many of the reference, or 1.
+/// Returns the step by which a test goes through similar cases: `of`, or `4 * of` on the reference; 1 if a run takes all.
 pub(crate) fn step(isa: Isa, of: usize) -> usize {
     match isa {
         _ if is_whole() => 1,
@@ -254,8 +254,8 @@ pub(crate) fn step(isa: Isa, of: usize) -> usize {
     }
 }
 
-/// Every code of a source of 16 bits or fewer; of wider ones, the boundaries of the pair. They are found once for all
-/// instruction sets: it takes longer than to cast them.
+/// Returns every code of a source of 16 bits or fewer, and the boundaries of the pair for a wider one. Boundaries are found
+/// once for all instruction sets, because that takes longer than casting them.
 pub(crate) fn codes(from: DType, to: DType) -> Arc<[u128]> {
     type Found = HashMap<(DType, DType), Arc<[u128]>>;
     static FOUND: LazyLock<Mutex<Found>> = LazyLock::new(Mutex::default);
@@ -272,7 +272,7 @@ pub(crate) fn codes(from: DType, to: DType) -> Arc<[u128]> {
     codes
 }
 
-/// So many cases of a random test, or an eighth of them.
+/// Returns the number of cases of a random test: `all`, or by default an eighth of that.
 pub(crate) fn cases(all: u32) -> u32 {
     if is_whole() { all } else { all / 8 }
 }
@@ -288,7 +288,7 @@ impl Suite {
         Self { arguments: Arguments::from_args(), trials: Vec::new() }
     }
 
-    /// Adds a test for every instruction set. Where one is not available it is listed, and not green.
+    /// Adds a test for every instruction set. For one that is not available the test is listed, but does not pass.
     pub(crate) fn test(&mut self, name: &str, test: impl Fn(Isa) + Clone + Send + 'static) {
         for isa in Isa::ALL {
             let test = test.clone();
@@ -304,7 +304,7 @@ impl Suite {
         }
     }
 
-    /// Adds a test that compares with the reference: beside itself that has nothing to find.
+    /// Adds a test that compares with the reference, for all other instruction sets.
     pub(crate) fn test_beside_reference(&mut self, name: &str, test: impl Fn(Isa) + Clone + Send + 'static) {
         let before = self.trials.len();
         self.test(name, test);
@@ -317,15 +317,15 @@ impl Suite {
         self.trials.extend(reference);
     }
 
-    /// Runs what was added.
+    /// Runs the tests that were added.
     pub(crate) fn run(mut self) -> Conclusion {
-        // A missing instruction set must not run even with --include-ignored: it could only fail.
+        // Tests of a missing instruction set must not run even with --include-ignored: they could only fail.
         let missing: Vec<_> = Isa::ALL.into_iter().filter(|isa| !isa.is_available()).collect();
         if self.arguments.include_ignored || self.arguments.ignored {
             let is_missing = |name: &str| missing.iter().any(|isa| name.starts_with(&format!("{isa}/")));
             self.trials.retain(|trial| !is_missing(trial.name()));
         }
-        // One instruction set after the other: what the tests of the first have found out, those of the next may use.
+        // One instruction set after the other, so that later ones can use what was computed for the first.
         let isa = |trial: &Trial| Isa::ALL.iter().position(|isa| trial.name().starts_with(isa.name()));
         self.trials.sort_by_key(isa);
         let conclusion = libtest_mimic::run(&self.arguments, self.trials);

@@ -1,11 +1,11 @@
 //! Hashes of results, as the oracle gives them: `golden.tsv`.
 //!
-//! A hash is checked without the oracle, so on an emulated machine, and in every flavour of a build, all results
-//! are compared in seconds. One row is one source, one column one target.
+//! A hash is checked without running the oracle, so all results are compared in seconds, on an emulated machine
+//! and in every flavour of a build too. Each row is a source, each column a target.
 //!
-//! `LANECAST_GOLDEN=bless cargo test --release --test golden` makes the rows of `tests/golden.rs` anew, and the
-//! same of `--test sweep`, with `LANECAST_SWEEP=default`, the rows of all 2^32 codes: from what the oracle says,
-//! never from what a cast gave.
+//! `LANECAST_GOLDEN=bless cargo test --release --test golden` makes the rows of `tests/golden.rs` anew. The same
+//! command with `--test sweep` and `LANECAST_SWEEP=default` makes the rows of all 2^32 codes. Both use the oracle's
+//! results, never those of a cast.
 
 #![allow(dead_code, reason = "each suite uses its part")]
 
@@ -17,7 +17,7 @@ use lanecast::DType;
 
 const HASHES: &str = include_str!("golden.tsv");
 
-/// A hash of bytes in pieces. Every piece but the last is a multiple of 8 bytes.
+/// A hash of bytes that come in pieces. The size of every piece but the last is a multiple of 8 bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Hash(u64);
 
@@ -49,17 +49,17 @@ impl Hash {
     }
 }
 
-/// The file is to be made anew.
+/// Whether the file is to be made anew.
 pub(crate) fn blesses() -> bool {
     std::env::var_os("LANECAST_GOLDEN").is_some_and(|value| value == "bless")
 }
 
-/// Some of them are enough.
+/// Whether only some of the targets of each source are compared.
 pub(crate) fn takes_part() -> bool {
     std::env::var_os("LANECAST_GOLDEN").is_some_and(|value| value == "part")
 }
 
-/// The hash of a row and a target.
+/// Returns the recorded hash of a row and a target.
 pub(crate) fn expected(row: &str, to: DType) -> Option<u64> {
     table(HASHES).get(row)?[to as usize]
 }
@@ -86,9 +86,9 @@ pub(crate) fn bless(row: &str, to: DType, hash: u64) {
     BLESSED.lock().expect("no test panics here").push((row.to_owned(), to, hash));
 }
 
-/// Writes the file with what was blessed.
+/// Writes the file with the hashes kept by [`bless`].
 pub(crate) fn write() {
-    // Not what was compiled in: another suite may have written in between.
+    // Read anew, not as compiled in: another suite may have written it in between.
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hashes/golden.tsv");
     let mut table = table(&std::fs::read_to_string(path).expect("the source is readable"));
     for (row, to, hash) in BLESSED.lock().expect("no test panics here").drain(..) {

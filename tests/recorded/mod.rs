@@ -7,11 +7,10 @@ use lanecast::DType;
 const PROMOTION: &str = include_str!("../fixtures/promotion.tsv");
 const DTYPES: &str = include_str!("../fixtures/dtypes.tsv");
 
-/// Dtypes of other systems, which this library does not have: every row that names one is counted, not
-/// tested.
+/// Dtypes of other systems that this library does not have: rows that name one are counted, not tested.
 pub(crate) const NOT_HERE: [&str; 3] = ["float4_e2m1fn_x2", "longdouble", "clongdouble"];
 
-/// A dtype of ours; None for one that is known not to be here.
+/// Returns the dtype of a name, or `None` for one of `NOT_HERE`.
 pub(crate) fn dtype(name: &str) -> Option<DType> {
     match name.parse() {
         Ok(dtype) => Some(dtype),
@@ -20,7 +19,7 @@ pub(crate) fn dtype(name: &str) -> Option<DType> {
     }
 }
 
-/// The cells of a block of promotion.tsv: row, column, what is there.
+/// Returns the cells of a block of promotion.tsv: row, column, contents.
 pub(crate) fn block(title: &str) -> Vec<(&'static str, &'static str, &'static str)> {
     let mut lines = PROMOTION
         .lines()
@@ -38,13 +37,13 @@ pub(crate) fn block(title: &str) -> Vec<(&'static str, &'static str, &'static st
     cells
 }
 
-/// Every block of promotion.tsv that begins with a word: what follows it.
+/// Returns the titles of the blocks of promotion.tsv that begin with a word, without that word.
 pub(crate) fn blocks(word: &str) -> Vec<&'static str> {
     let titles = PROMOTION.lines().filter_map(|line| line.strip_prefix('@')?.split('\t').next());
     titles.filter_map(|title| title.strip_prefix(word)?.strip_prefix(' ')).collect()
 }
 
-/// The lines of dtypes.tsv that begin with a word: the columns behind it.
+/// Returns the lines of dtypes.tsv that begin with a word, each as its remaining columns.
 pub(crate) fn rows(word: &str) -> Vec<Vec<&'static str>> {
     let lines = DTYPES.lines().map(|line| line.split('\t'));
     let found: Vec<Vec<_>> =
