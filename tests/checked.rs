@@ -1,5 +1,5 @@
-//! Checked casts against the oracle: every class of every element, in counts, bitmaps and errors; and that the
-//! elements themselves are those of the unchecked cast.
+//! Checked casts against the oracle: the class of every element, in counts, bitmaps and errors. The elements
+//! themselves must be those of the unchecked cast.
 
 mod bridge;
 #[path = "../src/formats/list.rs"]
@@ -34,7 +34,7 @@ fn main() {
     suite.run().exit();
 }
 
-/// Elements whose counts are compared at a time: few, so that two errors hardly cancel.
+/// Elements whose counts are compared at a time: few, so that two errors are unlikely to cancel.
 const BLOCK: usize = 256;
 
 fn all_codes(isa: Isa, from: DType) {
@@ -55,7 +55,7 @@ fn classes(from: DType, to: DType, mode: &oracle::Mode, codes: &[u128]) -> Vec<O
     codes.iter().map(|&code| oracle::loss(from, to, code, mode)).collect()
 }
 
-/// The report of elements of these classes.
+/// Returns the report of elements of these classes.
 fn report(classes: &[Option<oracle::Loss>]) -> CastReport {
     let mut report = CastReport::default();
     report.elements = classes.len();
@@ -82,14 +82,14 @@ fn is_lost(class: &Option<oracle::Loss>) -> bool {
     class.is_some_and(oracle::Loss::is_lost)
 }
 
-/// The bitmap of what is not lost.
+/// Returns the bitmap of the elements that are not lost.
 fn bitmap(classes: &[Option<oracle::Loss>]) -> Vec<u8> {
     let bits: Vec<u128> = classes.iter().map(|class| u128::from(!is_lost(class))).collect();
     bits.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| byte << 1 | *bit as u8)).collect()
 }
 
-/// The modes in which classes differ. What stands in for what is lost does not matter to them; sources of few codes
-/// try it all the same.
+/// Returns the modes in which classes may differ. Options that only choose what replaces a lost element do not
+/// change classes, so only sources of few codes try them.
 fn modes(from: DType, to: DType) -> Vec<oracle::Mode> {
     let default = oracle::Mode::default();
     let is_default = |mode: &oracle::Mode| {
@@ -102,7 +102,7 @@ fn modes(from: DType, to: DType) -> Vec<oracle::Mode> {
     modes
 }
 
-/// Every class of every code, block by block; then all of them at once.
+/// Compares the class of every code, block by block, then of all codes at once.
 fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     let src = bytes_of(from, codes);
     let default = oracle::Mode::default();
@@ -113,7 +113,7 @@ fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
         caster.cast(&src, &mut expected, codes.len()).unwrap();
         let mut from_at = 0;
         let mut to_at = 0;
-        // (The reference treats all elements alike, so that one block is enough.)
+        // The reference treats all elements alike, so one block is enough.
         let blocks = if isa == Isa::Scalar && from.bits() > 8 { 1 } else { usize::MAX };
         for classes in classes.chunks(BLOCK).take(blocks) {
             let n = classes.len();
@@ -133,7 +133,7 @@ fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     }
 }
 
-/// The checked casts of several threads say what those of one say, and so does the report without a cast.
+/// Checked casts on several threads report what those on one report, and so does a report without a cast.
 fn others(caster: &Caster, src: &[u8], n: usize, what: &str) {
     let size = caster.destination_bytes(n).unwrap();
     let [mut one, mut dst] = [vec![0xA5; size], vec![0x5A; size]];
@@ -157,7 +157,8 @@ fn others(caster: &Caster, src: &[u8], n: usize, what: &str) {
     }
 }
 
-/// Losses in several chunks: the first is the error, whichever thread is first. What stops the work is heard of.
+/// Losses in several chunks: the error is the first in the data, whichever thread is first. An error that stops
+/// the work is returned.
 fn on_threads(isa: Isa) {
     const N: usize = 100_000;
     let caster = Caster::new(DType::I16, DType::U8, &CastOptions::new().isa(isa)).unwrap();
@@ -170,7 +171,7 @@ fn on_threads(isa: Isa) {
         let src: Vec<u8> = codes.iter().flat_map(|code| code.to_ne_bytes()).collect();
         others(&caster, &src, N, &format!("{isa}: {round} losses"));
     }
-    // Random words continue from chunk to chunk.
+    // The random words of a chunk continue those of the chunk before.
     for from in [DType::F32, DType::C64] {
         let options = CastOptions::new().isa(isa).stochastic(7, 99);
         let caster = Caster::new(from, DType::F8E4M3FN, &options).unwrap();
@@ -181,7 +182,7 @@ fn on_threads(isa: Isa) {
     let how = Parallel::new().threads(1).chunk(500).progress(&stop);
     let stopped = caster.par_cast_checked_with(&src, &mut dst, N, &how);
     assert_eq!(stopped, Err(Error::Cancelled { done: 500, elements: N }));
-    // Element 250 is found before the callback stops, and nobody has looked at 150: neither is said to be the first.
+    // Element 250 is found before the callback stops, and element 150 is not judged: neither is reported as the first.
     struct Backwards;
     impl ParallelFor for Backwards {
         fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
@@ -201,7 +202,7 @@ fn on_threads(isa: Isa) {
     assert!(matches!(wrong, Err(Error::BufferSize { needed: 199_998, .. })), "{wrong:?}");
 }
 
-/// Compares what checked casts of a block give: `cast_checked`; if `all`, the others, too.
+/// Compares the results of `cast_checked` on a block and, if `all`, those of the other checked casts.
 fn check_block(
     caster: &Caster,
     src: &[u8],
@@ -255,7 +256,7 @@ fn check_block(
     assert_eq!(dst, nulled(caster.to(), expected, classes), "{}", what());
 }
 
-/// What a cast makes, with zeros for those elements that are lost.
+/// Returns the results of a cast with zeros for the elements that are lost.
 fn nulled(to: DType, made: &[u8], classes: &[Option<oracle::Loss>]) -> Vec<u8> {
     let (mut made, width) = (made.to_vec(), to.bits() as usize);
     for (i, _) in classes.iter().enumerate().filter(|(_, class)| is_lost(class)) {
@@ -268,7 +269,7 @@ fn options_of(packings: (Packing, Packing), orders: (ByteOrder, ByteOrder)) -> C
     CastOptions::new().src_packing(packings.0).dst_packing(packings.1).src_order(orders.0).dst_order(orders.1)
 }
 
-/// Random codes, some of them special.
+/// Returns random codes, some of them special.
 fn codes(dtype: DType, n: usize) -> Vec<u128> {
     let mut next = bridge::words();
     let mask = u128::MAX >> (128 - dtype.bits());
@@ -278,7 +279,7 @@ fn codes(dtype: DType, n: usize) -> Vec<u128> {
             let (wide, few) = (u128::from(next()) << 64 | u128::from(next()), next() % 3);
             let code = match few {
                 0 => wide & mask,
-                // Small integers, of any kind of dtype.
+                // Small integers, in whichever dtype.
                 1 if ints => {
                     let x = (next() % 600) as f32 - 300.0;
                     let code = match dtype.part() {
@@ -298,7 +299,7 @@ fn codes(dtype: DType, n: usize) -> Vec<u128> {
         .collect()
 }
 
-/// The same classes and errors whatever the layouts are.
+/// Classes and errors are the same in every layout.
 fn layouts(isa: Isa, from: DType) {
     use ByteOrder::{Big, Little};
     use Packing::{HighFirst, LowFirst, OnePerByte};
@@ -310,13 +311,13 @@ fn layouts(isa: Isa, from: DType) {
         for packings in [(LowFirst, HighFirst), (HighFirst, OnePerByte), (OnePerByte, LowFirst)] {
             for orders in [(Little, Big), (Big, Little), (Big, Big)] {
                 let options = options_of(packings, orders).isa(isa);
-                // The source in its layout, and the result in the plain one.
+                // Puts the source into its layout.
                 let lay =
                     Caster::new(from, from, &plain.dst_packing(packings.0).dst_order(orders.0)).unwrap();
                 let mut laid = vec![0; from.byte_len(300, packings.0).unwrap()];
                 lay.cast(&src, &mut laid, 300).unwrap();
                 if packings.0 == OnePerByte && from.is_packed() {
-                    // Arbitrary bits above the code.
+                    // Arbitrary pad bits above the code.
                     laid.iter_mut().enumerate().for_each(|(i, byte)| *byte |= (i as u8) << from.bits());
                 }
                 let caster = Caster::new(from, to, &options).unwrap();
@@ -360,7 +361,7 @@ fn layouts(isa: Isa, from: DType) {
                     Some(i) => {
                         let Err(Error::Lossy(lossy)) = lossy else { panic!("{what}: {lossy:?}") };
                         assert_eq!(lossy.index, i, "{what}");
-                        // (Every byte of a bool but 0 is true, whose code is 1.)
+                        // An error gives a bool as 0 or 1, whichever non-zero byte it is.
                         let code = if from == DType::Bool { codes[i].min(1) } else { codes[i] };
                         assert_eq!(code_of(&lossy), code, "{what}");
                     }
@@ -370,11 +371,11 @@ fn layouts(isa: Isa, from: DType) {
     }
 }
 
-/// The code of the element of an error.
+/// Returns the code of the element that an error holds.
 fn code_of(lossy: &lanecast::checked::Lossy) -> u128 {
     use lanecast::{bits::*, *};
     fn code<T: Element>(x: &T) -> u128 {
-        // SAFETY: the bytes of an element, which has no padding.
+        // SAFETY: these are the bytes of `x`, an element, which has no padding.
         let bytes =
             unsafe { core::slice::from_raw_parts(core::ptr::from_ref(x).cast::<u8>(), size_of::<T>()) };
         let mut bytes = bytes.to_vec();
@@ -392,7 +393,7 @@ fn code_of(lossy: &lanecast::checked::Lossy) -> u128 {
     unreachable!("every dtype has an element type")
 }
 
-/// Every length around the steps of the loops, and some that are several of their pieces.
+/// Every length around the steps of the loops, and some of several pieces.
 fn lengths(isa: Isa, from: DType) {
     const MOST: usize = 3 * (16 << 10) / 4 + 77;
     let mode = oracle::Mode::default();
@@ -439,7 +440,7 @@ fn lengths(isa: Isa, from: DType) {
     }
 }
 
-/// Bitmaps of the source that begin at every bit, and are longer than they need be.
+/// Validity bitmaps of the source that begin at any bit and are longer than needed.
 fn bitmaps(isa: Isa) {
     for n in [0, 1, 7, 8, 9, 64, 511, 513, 5000] {
         let src: Vec<i32> = (0..n as i32).map(|i| if i % 5 == 3 { i + 1000 } else { i % 100 }).collect();
@@ -463,7 +464,7 @@ fn bitmaps(isa: Isa) {
             if n % 8 != 0 {
                 assert_eq!(valid.last().unwrap() >> (n % 8), 0, "bits of no element");
             }
-            // A null that would be lost is no error.
+            // An element that is null is no error, even if its value would be lost.
             let caster = Caster::new(DType::I32, DType::I8, &options).unwrap();
             let laid: Vec<u8> = src.iter().flat_map(|x| x.to_ne_bytes()).collect();
             let bits = Validity::new(&source).from_bit(offset);
@@ -475,7 +476,7 @@ fn bitmaps(isa: Isa) {
                 }
                 (result, first) => panic!("{isa}: {n}, offset {offset}: {result:?}, {first:?}"),
             }
-            // The same of slices, where all is there, too; what is returned has been cast.
+            // Casts of slices do the same, also without a bitmap; the slice that they return has been cast.
             for (bits, is_there) in [(Some(bits), true), (None, false)] {
                 let first = (0..n).find(|&i| src[i] >= 128 && (!is_there || is_valid(i)));
                 let mut memory = vec![MaybeUninit::<i8>::uninit(); n];
@@ -502,7 +503,7 @@ fn bitmaps(isa: Isa) {
     }
 }
 
-/// One element that is lost or inexact among thousands that are not, wherever it is, is found there.
+/// A single lost or inexact element among thousands is found, wherever it is.
 fn anywhere(isa: Isa) {
     const N: usize = 9000;
     let options = CastOptions::new().isa(isa);
@@ -523,7 +524,7 @@ fn anywhere(isa: Isa) {
         }
         let report = lanecast::checked::cast_slice_with(&doubles, &mut ints, &options).unwrap();
         assert_eq!((report.first, report.below, report.inexact), (Some(at), 1, 0));
-        // All other elements are as without it.
+        // No other element is affected.
         for from_doubles in [true, false] {
             let (mut valid, mut dst) = (vec![0u8; N.div_ceil(8)], vec![-1i32; N]);
             let nulls = match from_doubles {
@@ -538,7 +539,7 @@ fn anywhere(isa: Isa) {
             assert!((0..N).all(|i| dst[i] == if i == at { 0 } else { i as i32 }), "{isa}: {at}");
             assert!((0..N).all(|i| (valid[i / 8] >> (i % 8) & 1 == 0) == (i == at)), "{isa}: {at}");
         }
-        // The second is less than half the smallest float16.
+        // 1e-8 is less than half the smallest float16.
         (doubles[at], longs[at], floats[at]) =
             (double + 0.5, long, if at % 2 == 0 { float + 1e-3 } else { 1e-8 });
         let report = lanecast::checked::cast_slice_with(&doubles, &mut ints, &options).unwrap();
@@ -560,8 +561,8 @@ fn anywhere(isa: Isa) {
     lanecast::checked::same_value_slice_with(&longs, &mut ints, &options).unwrap();
 }
 
-/// float64 about the limits of every integer, among so many that are lost that those become null in the loop that casts. −2^63 is what an
-/// instruction that cuts to 64 bits makes of all that is lost, too.
+/// float64 around the limits of every integer, with so many lost that the loop that casts also makes them null. −2^63 is among them: an
+/// instruction that truncates to 64 bits gives it for every lost element too.
 fn cut(isa: Isa) {
     const N: usize = 3000;
     let edges = [7, 8, 15, 16, 31, 32, 52, 53, 62, 63, 64, 1023].map(|k| 2f64.powi(k));
@@ -576,7 +577,7 @@ fn cut(isa: Isa) {
                 let (mut dst, mut valid) = (vec![1 as $to; N], vec![0xA5; N.div_ceil(8)]);
                 let nulls =
                     lanecast::checked::cast_slice_validity_with(&src, None, &mut dst, &mut valid, &options);
-                // Exact: no limit of 64 bits is more than 2^64.
+                // An i128 is exact: no limit of an integer of 64 bits exceeds 2^64.
                 let fits = |x: f64| x.is_finite() && <$to>::try_from(x.trunc() as i128).is_ok();
                 assert_eq!(nulls, Ok(src.iter().filter(|x| !fits(**x)).count()), "{isa}");
                 for (i, &x) in src.iter().enumerate() {
@@ -590,8 +591,8 @@ fn cut(isa: Isa) {
     to!(u8 i8 u16 i16 u32 i32 u64 i64);
 }
 
-/// Elements at the ends of the range, and far beyond, are found with nothing else lost in the whole cast: a loop that looks
-/// at what the cast makes does not take one for another. Found so: 2^31 becomes −2^31 by instructions that cut to 64 bits.
+/// Elements at the ends of the range, and far beyond, are found where nothing else in the cast is lost: a loop that judges by
+/// results must not take an element for one that fits. For example, instructions that truncate to 64 bits make −2^31 of 2^31.
 fn alone(isa: Isa) {
     let powers = [31, 32, 53, 63, 64, 127, 128, 1023].map(|k| 2f64.powi(k));
     let near = |x: f64| [x.next_down(), x, x.next_up(), x - 0.5, x + 0.5, x + 1.0];
@@ -608,7 +609,7 @@ fn alone(isa: Isa) {
             (DType::I64, DType::I32),
             (DType::I64, DType::F64),
         ] {
-            // The same one, between others that fit.
+            // The number in the source's dtype; elements around it fit.
             let code = match from {
                 DType::F64 => u128::from(x.to_bits()),
                 DType::F32 => (x as f32).to_bits().into(),
@@ -623,7 +624,7 @@ fn alone(isa: Isa) {
     }
 }
 
-/// A wrong size of any buffer is an error, and nothing has been written.
+/// A wrong size of any buffer is an error, and nothing is written.
 fn sizes(isa: Isa) {
     let caster = Caster::new(DType::F32, DType::I4, &CastOptions::new().isa(isa)).unwrap();
     let src = [0u8; 40];

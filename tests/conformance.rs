@@ -1,5 +1,5 @@
 //! Every pair, in every mode, against the oracle: all codes of the sources of 16 bits or fewer, and every
-//! boundary of the wider ones. (By default of a share of the pairs: `golden.rs` has the hashes of the same codes of all.)
+//! boundary of the wider ones. By default this takes a share of the pairs; `golden.rs` compares hashes of the same codes for all.
 
 mod bridge;
 
@@ -25,7 +25,7 @@ fn main() {
     suite.run().exit();
 }
 
-/// Every code, to every target, in every mode.
+/// Every code of a source, to its share of the targets, in every mode.
 fn all_codes(isa: Isa, from: DType) {
     let codes: Vec<u128> = (0..1 << from.bits()).collect();
     for to in share("oracle", isa, from, 36) {
@@ -36,7 +36,7 @@ fn all_codes(isa: Isa, from: DType) {
     }
 }
 
-/// The interesting codes of each pair, in every mode; in blocks of their own, too.
+/// The interesting codes of each pair, in every mode; also in blocks of one code, among ones, and in short calls.
 fn boundaries(isa: Isa, from: DType) {
     for to in share("oracle", isa, from, 36) {
         check(isa, from, to, &codes(from, to));
@@ -52,17 +52,17 @@ fn boundaries(isa: Isa, from: DType) {
     }
 }
 
-/// The same codes; by default a part of those of complex sources, which are most, and have the parts of floats.
+/// Returns the codes of a pair; by default only some for complex sources, which have the most codes and whose parts are floats.
 fn some(from: DType, to: DType) -> Vec<u128> {
     let step = if type_of(from).is_complex() && !bridge::is_whole() { 5 } else { 1 };
     codes(from, to).iter().copied().step_by(step).collect()
 }
 
 fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
-    /// The hashes of what the oracle has confirmed on some instruction set, by cast: it takes most of the time, and
-    /// is asked again only where another one gives something else.
+    /// Hashes of results that the oracle has confirmed on some instruction set, by cast. The oracle takes most of the time,
+    /// so it is asked again only where another instruction set gives other results.
     static CONFIRMED: LazyLock<Mutex<HashMap<Cast, u64>>> = LazyLock::new(Mutex::default);
-    /// From, to, and the number of the mode.
+    /// Source, target, and the number of the mode.
     type Cast = (DType, DType, usize);
 
     let src = bytes_of(from, codes);
@@ -79,18 +79,18 @@ fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     }
 }
 
-/// A block of every instruction set.
+/// Elements that fill whole blocks on every instruction set.
 const BLOCK: usize = 64;
 
-/// A kernel may look at a block and take another way for what is not in it: a block of one code alone gives what that
-/// code gives among the others.
+/// A block that holds one code only gives what that code gives among others. A kernel may examine a block and choose a
+/// faster way if certain codes are not in it.
 fn alone(isa: Isa, from: DType, to: DType, codes: &[u128]) {
-    // Every mode where such ways are most; of the reference, which has none, and is slow, only the default one.
+    // Every mode for integers, where most such ways are; only the default on the reference, which has none and is slow.
     let modes = match to.kind() {
         Kind::Int(_) if isa != Isa::Scalar => every_mode(from, to),
         _ => vec![oracle::Mode::default()],
     };
-    // So many elements end with a byte.
+    // So many elements fill whole bytes.
     let group = if to.bits() < 8 { 8 } else { 1 };
     let (all, mut dst) = (bytes_of(from, codes), vec![0xA5; size(to, BLOCK)]);
     for mode in modes {
@@ -100,7 +100,7 @@ fn alone(isa: Isa, from: DType, to: DType, codes: &[u128]) {
         let expected = bytes_of(to, &repeated);
         for (code, expected) in all.chunks_exact(size(from, 1)).zip(expected.chunks_exact(size(to, group))) {
             caster.cast(&code.repeat(BLOCK), &mut dst, BLOCK).expect("sizes that fit");
-            // The first ones, and each the same as those before.
+            // The first group is right, and each following one equals that before it.
             let (first, rest) = dst.split_at(expected.len());
             assert!(
                 first == expected && rest == &dst[..rest.len()],
@@ -113,11 +113,11 @@ fn alone(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     }
 }
 
-/// A kernel finds such a code in every lane: among elements of 1, it gives what it gives alone, and the others stay 1.
+/// A kernel handles a special code in every lane: among elements of 1, the code gives what it gives alone, and the others stay 1.
 fn strange(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     let mode = oracle::Mode::default();
     let caster = caster(isa, from, to, &mode);
-    // So many elements end with a byte.
+    // So many elements fill whole bytes.
     let group = if to.bits() < 8 { 8 } else { 1 };
     let (wide, narrow) = (size(from, group), size(to, group));
     let one = oracle::convert(oracle::Type::F64, type_of(from), u128::from(1f64.to_bits()), &mode);
@@ -126,7 +126,7 @@ fn strange(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     caster.cast(&ones, &mut all_ones, BLOCK).expect("sizes that fit");
     let (mut src, mut dst, mut alone) = (ones.clone(), all_ones.clone(), vec![0xA5; narrow]);
     for (i, code) in codes.iter().enumerate() {
-        // (Neighbours in the list are similar: here they get lanes far from each other.)
+        // Neighbours in the list are similar, so they get lanes far from each other.
         let place = 29 * i % (BLOCK / group);
         let stranger = bytes_of(from, &vec![*code; group]);
         caster.cast(&stranger, &mut alone, group).expect("sizes that fit");
@@ -144,22 +144,21 @@ fn strange(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     }
 }
 
-/// A few elements may have a kernel of their own: they become what they become among many, in every number up to more than
-/// such a kernel casts at once.
+/// A few elements give what they give among many, in every number up to more than a kernel for short calls casts at once.
 fn few(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     const MOST: usize = 40;
     let src = bytes_of(from, codes);
     for (i, mode) in every_mode(from, to).into_iter().enumerate() {
         let caster = caster(isa, from, to, &mode);
         let made = cast_bytes(&caster, &src, codes.len());
-        // All codes in the default mode, which comes first; some in the others.
+        // All codes in the default mode, which comes first; fewer in the others.
         let step = if i == 0 { 16 } else { 16 * 16 };
         for (k, start) in (0..codes.len()).step_by(step).enumerate() {
             for n in [16, 1 + k % MOST].map(|n| n.min(codes.len() - start)) {
                 let piece = &src[size(from, start)..][..size(from, n)];
                 let found = cast_bytes(&caster, piece, n);
                 let mut expected = made[size(to, start)..][..size(to, n)].to_vec();
-                // Of packed ones, the last byte may have others too.
+                // The last byte of packed elements may also hold elements that follow: clear them.
                 let used = n * to.bits() as usize % 8;
                 if let (1.., Some(last)) = (used, expected.last_mut()) {
                     *last &= 0xFF >> (8 - used);
@@ -174,8 +173,8 @@ fn few(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     }
 }
 
-/// Every value of every narrow format, through every format that holds it exactly, gives the same bits
-/// again. NaN is left out: it may have several codes. Nothing saturates, so that Inf comes back too.
+/// Every value of every narrow format gives its own bits again after a cast to a format that holds it exactly
+/// and back. NaN is left out, since it may have several codes. Nothing saturates, so that Inf comes back too.
 fn round_trips(isa: Isa) {
     let mode = oracle::Mode { saturate: false, ..oracle::Mode::default() };
     let mut trips = 0;
@@ -190,7 +189,8 @@ fn round_trips(isa: Isa) {
     assert!(trips > 1_000_000, "only {trips} round trips");
 }
 
-/// Narrow and wide formats, and the codes of the one whose values the other holds: found once for all instruction sets.
+/// Pairs of a narrow and another format, with the codes of the former whose values the latter holds; found once for all
+/// instruction sets.
 static TRIPS: LazyLock<Vec<(DType, DType, Vec<u128>)>> = LazyLock::new(|| {
     let narrow = DType::ALL.into_iter().filter(|t| t.bits() <= 16 && *t != DType::Bool);
     let pairs = narrow.flat_map(|narrow| DType::ALL.map(|wide| (narrow, wide)));
@@ -201,8 +201,8 @@ static TRIPS: LazyLock<Vec<(DType, DType, Vec<u128>)>> = LazyLock::new(|| {
     pairs.map(held).collect()
 });
 
-/// Does `wide` hold this value of `narrow`? The oracle's word: no mode rounds it, and widened to f64, which
-/// holds every narrow value, the code of either is the same number with the same sign.
+/// Whether `wide` holds this value of `narrow`, by the oracle: every mode gives the same result and, in float64,
+/// which holds every narrow value, source and result are the same number with the same sign.
 fn holds_exactly(narrow: DType, code: u128, wide: DType) -> bool {
     if wide == DType::Bool {
         return false;

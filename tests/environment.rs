@@ -1,5 +1,5 @@
-//! Results do not depend on the caller's floating-point environment, and the caller finds it as it was:
-//! flush-to-zero, denormals-are-zero, every rounding mode, unmasked exceptions.
+//! Results do not depend on the caller's floating-point environment (flush-to-zero, denormals-are-zero, every
+//! rounding mode, unmasked exceptions), and a cast leaves that environment as it was.
 
 mod bridge;
 
@@ -21,10 +21,10 @@ fn main() {
     suite.run().exit();
 }
 
-/// Elements of a short call: they fill whole bytes.
+/// Elements of a short call; so many fill whole bytes of any dtype.
 const FEW: usize = 8;
 
-/// Every pair on codes of every kind, in the default mode and in one where nothing is default.
+/// Every pair on codes of every kind: in the default mode, in one where nothing is default, and stochastic.
 fn hostile(isa: Isa, bits: u64) {
     let odd = CastOptions::new()
         .rounding(lanecast::Rounding::Up)
@@ -34,7 +34,7 @@ fn hostile(isa: Isa, bits: u64) {
         .int_to_int(lanecast::Overflow::Saturate);
     let chance = CastOptions::new().stochastic(7, u64::from(u32::MAX) - 700);
     for from in DType::ALL {
-        // Of wide ones, a few of each kind: the whole set is for the conformance suite.
+        // For wide sources, a few of each kind; the conformance suite takes all.
         let step = if from.bits() <= 16 { 1 } else { 7 };
         let codes: Vec<u128> = bridge::codes(from, DType::F8E5M2).iter().copied().step_by(step).collect();
         let src = bridge::bytes_of(from, &codes);
@@ -86,7 +86,7 @@ fn hostile(isa: Isa, bits: u64) {
     }
 }
 
-/// Scaled casts, and what they say is lost.
+/// Scaled casts, and the losses that they report.
 fn scaled(isa: Isa, bits: u64) {
     use lanecast::scaled::{Dequantizer, Profile, Quantizer, Requantizer, ScaleRule, Scaling, TensorScale};
     let nvfp4 = |tensor| Scaling::nvfp4().tensor_scale(tensor);
@@ -103,7 +103,7 @@ fn scaled(isa: Isa, bits: u64) {
         (Scaling::deepseek(), DType::F8E5M2, chance),
         (Scaling::per_axis(0), DType::I8, CastOptions::new()),
         (affinely, DType::I8, CastOptions::new()),
-        // By way of float64, whatever the source.
+        // These go by way of float64, whatever the source.
         (Scaling::mx(), DType::I8, CastOptions::new()),
         (Scaling::per_axis(1), DType::I16, up),
         (Scaling::per_tensor(DType::F16), DType::F16, up),
@@ -121,7 +121,7 @@ fn scaled(isa: Isa, bits: u64) {
                     || (vec![0; q.code_bytes(&shape).unwrap()], vec![0; q.scale_bytes(&shape).unwrap()]);
                 let [(mut codes, mut scales), (mut given, _), (mut affine, mut steps)] =
                     [(); 3].map(|()| room());
-                // Zero points beside scales that are float32.
+                // Zero points: one for each scale, which is a float32.
                 let mut zeros = vec![0; scales.len() / 4 * to.itemsize()];
                 let mut other = (vec![0; n / 2], vec![0; n / 16]);
                 step("quantised", &mut || {
@@ -173,16 +173,16 @@ fn views(isa: Isa, bits: u64) {
                 .src_packing(Packing::OnePerByte)
                 .dst_packing(Packing::OnePerByte)
                 .src_order(ByteOrder::Little);
-            // Those of a panel or two; of most pairs, tiles alone.
+            // A panel or two for some sources; for most pairs, tiles alone.
             let has_panels = [DType::F64, DType::F32, DType::F16].contains(&from);
             let [rows, columns] = if has_panels { [256 / d + 3, 1024 / s + 1] } else { [19, 67] };
-            // Codes of every kind, and not always the same.
+            // Codes spread over the whole list; the odd step reaches different ones for each pair.
             let step = (all.len() / (rows * columns)).max(1) | 1;
             let codes = (0..rows * columns).map(|i| all[i * step % all.len()]);
             let src: Vec<u8> = codes.flat_map(|code| code.to_le_bytes().into_iter().take(s)).collect();
             let shape = [rows, columns];
             let (along, across) = ([(columns * s) as isize, s as isize], [s as isize, (rows * s) as isize]);
-            // Rows to rows with a gap behind each, then a transpose.
+            // Rows to rows with a gap behind each, then transposes, in tiles and in panels.
             for (what, options, strides) in [
                 ("rows", options, along),
                 ("tiles", options, across),
@@ -211,7 +211,7 @@ fn views(isa: Isa, bits: u64) {
     }
 }
 
-/// Scaled casts, there and back: of numbers of every size, scales that are subnormal, and blocks that are no numbers.
+/// Scaled casts, there and back: of numbers of every size, with subnormal scales and with blocks of NaN and Inf.
 fn scales(isa: Isa, bits: u64) {
     use lanecast::scaled::{Dequantizer, Quantizer, Scaling, TensorScale};
     let mx_rules = lanecast::scaled::ScaleRule::ALL.into_iter().skip(1);
@@ -222,7 +222,7 @@ fn scales(isa: Isa, bits: u64) {
     let shape = [67, 200];
     for from in [DType::F32, DType::BF16, DType::F16] {
         let codes = bridge::codes(from, DType::F8E5M2);
-        // Neighbours in a block are near each other, most times.
+        // Elements of a block mostly lie near each other in the list.
         let n = shape.iter().product();
         let source: Vec<u128> = (0..n).map(|i| codes[(i / 7 * 3 + i % 7) % codes.len()]).collect();
         let src = bridge::bytes_of(from, &source);
@@ -251,8 +251,8 @@ fn scales(isa: Isa, bits: u64) {
     }
 }
 
-/// Calls `run` on a stack full of subnormal numbers, float32 and float64. An operation on what is not there (the number of an enum
-/// that has none), which the compiler moved in front of the question whether it is, leaves a flag then.
+/// Calls `run` on a stack full of subnormal numbers, as float32 and as float64. If the compiler hoists a floating-point operation
+/// above the test whether its operand exists (such as the number of an enum variant), it reads one of these and sets a flag.
 fn littered<T>(run: impl FnOnce() -> T) -> T {
     #[inline(never)]
     fn litter() {
@@ -274,7 +274,7 @@ fn littered<T>(run: impl FnOnce() -> T) -> T {
 mod control {
     use core::arch::asm;
 
-    /// MXCSR: exceptions are masked by 1F80, 8000 is FTZ, 40 is DAZ, 6000 the rounding.
+    /// Values of MXCSR: 1F80 masks exceptions, 8000 is FTZ, 40 is DAZ, 6000 is the rounding.
     pub(crate) const HOSTILE: &[(&str, u64)] = &[
         ("flush to zero", 0x9F80),
         ("denormals are zero", 0x1FC0),
@@ -287,11 +287,11 @@ mod control {
         ("unmasked exceptions, rounding up", 0x4000),
     ];
 
-    /// Runs a function under some bits of the register. What it found there, and what it left.
+    /// Runs a function with the register set to `bits`. Returns its result, the bits that it found, and those that it left.
     pub(crate) fn under<T>(bits: u64, run: impl FnOnce() -> T) -> (T, u64, u64) {
         let (before, bits, mut left) = (0u32, bits as u32, 0u32);
-        // SAFETY: the register is restored before any floating-point operation of this program, which runs
-        // the cast alone in between: it has none, or keeps them from the caller's environment.
+        // SAFETY: the register is restored before any floating-point operation of this program. Only the cast runs in
+        // between: it has none, or keeps them from the caller's environment.
         unsafe {
             asm!("stmxcsr [{}]", in(reg) &before, options(nostack));
             asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack));
@@ -311,7 +311,7 @@ mod control {
 mod control {
     use core::arch::asm;
 
-    /// FPCR: 1 << 24 is FZ, 1 << 25 DN, 1 << 26 AHP, 3 << 22 the rounding.
+    /// Values of FPCR: 1 << 24 is FZ, 1 << 25 DN, 1 << 26 AHP, 3 << 22 the rounding.
     pub(crate) const HOSTILE: &[(&str, u64)] = &[
         ("flush to zero", 1 << 24),
         ("default NaN", 1 << 25),
@@ -321,11 +321,11 @@ mod control {
         ("rounding toward zero, all of them", 3 << 22 | 7 << 24),
     ];
 
-    /// Runs a function under some bits of the register. What it found there, and what it left.
+    /// Runs a function with the register set to `bits`. Returns its result, the bits that it found, and those that it left.
     pub(crate) fn under<T>(bits: u64, run: impl FnOnce() -> T) -> (T, u64, u64) {
         let (before, left): (u64, u64);
-        // SAFETY: the register is restored before any floating-point operation of this program, which runs
-        // the cast alone in between: it has none, or keeps them from the caller's environment.
+        // SAFETY: the register is restored before any floating-point operation of this program. Only the cast runs in
+        // between: it has none, or keeps them from the caller's environment.
         unsafe {
             asm!("mrs {}, fpcr", out(reg) before);
             asm!("msr fpcr, {}", in(reg) bits);

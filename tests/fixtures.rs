@@ -1,4 +1,4 @@
-//! The recorded answers of other libraries, and where we differ from them on purpose.
+//! The recorded answers of other libraries, and where lanecast differs from them on purpose.
 //!
 //! `tests/fixtures/README.md` says what the files are and how to make them anew.
 
@@ -28,9 +28,9 @@ struct Row<'a> {
     words: &'a str,
     inputs: Vec<u128>,
     outputs: Vec<u128>,
-    /// A NaN in the outputs stands for any NaN.
+    /// Whether a NaN in the outputs stands for any NaN.
     nan_is_a_class: bool,
-    /// What follows the six columns.
+    /// The columns behind the first six.
     rest: Vec<&'a str>,
 }
 
@@ -53,7 +53,7 @@ fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
     })
 }
 
-/// Fixed-width hexadecimal codes without separators; complex: the real part first.
+/// Parses fixed-width hexadecimal codes without separators; of a complex number, the real part comes first.
 fn hex(dtype: DType, digits: &str) -> Vec<u128> {
     let part = dtype.part().bits();
     let width = part.div_ceil(4) as usize;
@@ -68,7 +68,7 @@ fn hex(dtype: DType, digits: &str) -> Vec<u128> {
     }
 }
 
-/// The option words: a profile and what the row sets besides.
+/// Parses the option words: a profile, and what the row sets besides.
 fn options(words: &str) -> CastOptions {
     let words: BTreeMap<&str, &str> =
         words.split(',').filter(|word| *word != "-").map(|word| word.split_once('=').unwrap()).collect();
@@ -102,7 +102,7 @@ fn options(words: &str) -> CastOptions {
         options = match (word, value) {
             ("profile" | "case", _) => options,
             ("rounding" | "out_of_range", _) if profile == Some("zarr") => options,
-            // PyTorch's profile says by itself which formats saturate; the word must only agree.
+            // PyTorch's profile determines which formats saturate; the row's word only repeats it.
             ("saturate", _) if profile == Some("torch") => options,
             ("saturate", _) => options.saturate(value == "1"),
             ("e8m0_rounding", "up") => options.e8m0_rounding(E8m0Rounding::Up),
@@ -121,7 +121,7 @@ fn run(isa: Isa, row: &Row<'_>) -> Vec<u128> {
     codes_of(row.to, &cast_bytes(&caster, &bytes_of(row.from, &row.inputs), n), n)
 }
 
-/// Our answers are the peer's.
+/// Our results are those of the other library.
 fn peer(isa: Isa, text: &str, least: usize) {
     let mut elements = 0;
     for row in rows(text) {
@@ -143,7 +143,7 @@ fn peer(isa: Isa, text: &str, least: usize) {
     assert!(elements >= least, "only {elements} elements");
 }
 
-/// Where a peer differs from the contract, our answers are the contract's, and each row names the rule.
+/// Where another library differs from the contract, our results are the contract's; each row names the rule.
 fn deviations(isa: Isa, text: &str) {
     let mut rules = BTreeMap::<&str, usize>::new();
     for row in rows(text) {

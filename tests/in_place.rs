@@ -1,4 +1,4 @@
-//! Casts inside one buffer give what casts between two give, in every layout, and touch nothing else.
+//! Casts in place give what casts between two buffers give, in every layout, and touch nothing else.
 
 mod bridge;
 
@@ -32,7 +32,7 @@ fn check(isa: Isa, from: DType, to: DType, options: CastOptions, n: usize) {
     let src = bytes(source);
     let mut expected = vec![0; destination];
     caster.cast(&src, &mut expected, n).expect("sizes that fit");
-    // Behind narrower elements, the bytes are those that were there.
+    // Bytes behind narrower results are unchanged.
     expected.extend(src.get(destination..).unwrap_or(&[]));
     // An odd address, and canaries on both sides.
     let mut memory = vec![CANARY; expected.len() + 66];
@@ -45,7 +45,7 @@ fn check(isa: Isa, from: DType, to: DType, options: CastOptions, n: usize) {
     assert!(around.copied().all(|b| b == CANARY), "{isa}: {from} -> {to}, {n}: written around");
 }
 
-/// Every target: around a tile, and so many that they are cast directly more than once.
+/// Every target, with lengths around a tile, and so many elements that they are cast directly more than once.
 fn buffers(isa: Isa, from: DType) {
     for to in share("buffers", isa, from, 3) {
         for n in [0, 1, 2, 7, 8, 9, 64, 65, 511, 1023, 1024, 1025, 2048, 4097, 9000, 33_333] {
@@ -57,7 +57,7 @@ fn buffers(isa: Isa, from: DType) {
     }
 }
 
-/// Every packing, and the other byte order on either side.
+/// Every packing, and swapped byte order on either side.
 fn layouts(isa: Isa, from: DType) {
     const PACKINGS: [Packing; 3] = [Packing::LowFirst, Packing::OnePerByte, Packing::HighFirst];
     for to in share("layouts", isa, from, 3) {
@@ -113,7 +113,7 @@ fn wrong_sizes(isa: Isa) {
     caster(DType::F32, DType::F64).cast_in_place(&mut [], 0).expect("nothing to do");
 }
 
-/// Vectors of every alignment: where they go, how much they can hold, and what is in them.
+/// Vectors of every alignment: whether the allocation moves, its capacity, and its contents.
 fn vectors(isa: Isa) {
     let options = CastOptions::new().isa(isa);
     fn vector<S: Element, D: Element + PartialEq>(options: &CastOptions, spare: usize, moves: bool) {
@@ -138,14 +138,14 @@ fn vectors(isa: Isa) {
     vector::<I4, u8>(&options, 0, false);
     vector::<Complex<f32>, f32>(&options, 0, false);
     vector::<Complex<f64>, i64>(&options, 0, false);
-    // Wider: only with room.
+    // To wider elements: in place only with enough capacity.
     vector::<f32, Complex<f32>>(&options, 1, false);
     vector::<f32, Complex<f32>>(&options, 0, true);
-    // Another alignment: never. (32-bit x86 aligns both to four bytes.)
+    // To another alignment: never in place. 32-bit x86 aligns f64 and f32 alike, to four bytes.
     vector::<f64, f32>(&options, 0, align_of::<f64>() != align_of::<f32>());
     vector::<f32, bf16>(&options, 3, true);
     vector::<u8, f64>(&options, 9, true);
-    // An odd number of small elements is no number of large ones.
+    // A capacity of an odd number of small elements is not a whole number of large ones.
     let mut odd: Vec<f32> = Vec::with_capacity(7);
     odd.push(2.0);
     if odd.capacity() == 7 {

@@ -1,5 +1,5 @@
-//! Where the bytes lie: packing, byte order, alignment, lengths, and that nothing beyond a buffer's last
-//! byte is read into a result or written.
+//! Where the bytes lie: packing, byte order, alignment and lengths; and no byte beyond the end of a buffer
+//! reaches a result or is written.
 
 mod bridge;
 
@@ -13,7 +13,7 @@ const PACKINGS: [(Packing, oracle::packing::Packing); 3] = [
     (Packing::HighFirst, oracle::packing::Packing::HighFirst),
 ];
 
-/// Around every size a kernel could treat specially: groups of 8, blocks of 16, 32 and 64, tiles of 256 to 1024.
+/// Lengths around every size that a kernel could treat specially: 8, blocks of 16, 32 and 64, tiles of 256 to 1024.
 const LENGTHS: [usize; 34] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 15, 16, 17, 21, 31, 32, 33, 47, 63, 64, 65, 95, 127, 129, 191, 255,
     256, 257, 259, 513, 1023, 1025, 2100,
@@ -33,7 +33,7 @@ fn main() {
     suite.run().exit();
 }
 
-/// Codes of all kinds, the same for every run.
+/// Returns codes of all kinds, the same in every run.
 fn codes(dtype: DType, n: usize) -> Vec<u128> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64 ^ u64::from(dtype.code());
     let mut next = || {
@@ -45,12 +45,11 @@ fn codes(dtype: DType, n: usize) -> Vec<u128> {
     (0..n).map(|_| (next() << 64 | next()) & (u128::MAX >> (128 - dtype.bits()))).collect()
 }
 
-/// A byte that is in no answer: what lies around a destination, before and after.
+/// The byte that lies before and after a destination.
 const CANARY: u8 = 0xC5;
 const MARGIN: usize = 70;
 
-/// Casts into the middle of a buffer, at an odd address, twice over different old contents, and returns
-/// the bytes.
+/// Casts into the middle of a buffer, at an odd offset, twice over different old contents; returns the result.
 fn cast(caster: &Caster, src: &[u8], n: usize, size: usize) -> Vec<u8> {
     // Two odd offsets.
     let mut shifted = vec![0xFF; src.len() + 64];
@@ -69,8 +68,8 @@ fn cast(caster: &Caster, src: &[u8], n: usize, size: usize) -> Vec<u8> {
     core::mem::take(&mut answers[0])
 }
 
-/// Every packing on both sides at every length: the right elements, zero pads, dirty pads ignored. Integers wrap and
-/// saturate: one of a few bits in a byte of its own is neither a byte nor packed.
+/// Every packing on both sides at every length: elements are right, pads are written as zero, and dirty pads are
+/// ignored. Integer casts both wrap and saturate, since a narrow integer in a byte of its own is neither a byte nor packed.
 fn packings(isa: Isa, from: DType) {
     let is_int = |dtype: DType| matches!(dtype.kind(), Kind::Int(_));
     for (to, mode) in DType::ALL.into_iter().flat_map(|to| {
@@ -82,7 +81,7 @@ fn packings(isa: Isa, from: DType) {
             all.iter().map(|&c| oracle::convert(type_of(from), type_of(to), c, &mode)).collect();
         for (src_packing, pack_src) in PACKINGS {
             for (dst_packing, pack_dst) in PACKINGS {
-                // The packing of a wide type is of no concern; one will do.
+                // Packing does not matter to a dtype of whole bytes, so one suffices.
                 let idle = |t: DType, p| !t.is_packed() && p != Packing::LowFirst;
                 if idle(from, src_packing) || idle(to, dst_packing) {
                     continue;
@@ -107,7 +106,7 @@ fn packings(isa: Isa, from: DType) {
     }
 }
 
-/// Packed to packed of so many that a kernel may take bytes for elements, in every mode.
+/// Packed to packed in every mode, with enough elements that a kernel may treat bytes as elements.
 fn many_packed(isa: Isa, from: DType) {
     const N: usize = 4_101;
     let all = codes(from, N);
@@ -131,7 +130,7 @@ fn many_packed(isa: Isa, from: DType) {
     }
 }
 
-/// What begins within a byte, at every bit, is what it is at the beginning of one; around the tiles, too.
+/// Elements that begin at any bit of a byte give what they give at its first bit; also around the ends of tiles.
 fn from_any_element(isa: Isa) {
     for (from, to) in [
         (DType::U1, DType::Bool),
@@ -175,7 +174,7 @@ fn from_any_element(isa: Isa) {
     }
 }
 
-/// Sets every bit that belongs to no element.
+/// Sets every bit that belongs to no element (the pads).
 fn dirty_pads(bytes: &mut [u8], n: usize, bits: u32, packing: Packing) {
     if bits >= 8 {
         return;
@@ -189,7 +188,7 @@ fn dirty_pads(bytes: &mut [u8], n: usize, bits: u32, packing: Packing) {
     }
 }
 
-/// Every byte order on both sides: the same elements.
+/// Every byte order on both sides gives the same elements.
 fn byte_orders(isa: Isa, from: DType) {
     const N: usize = 131;
     let orders = [ByteOrder::Native, ByteOrder::Little, ByteOrder::Big];
@@ -201,7 +200,7 @@ fn byte_orders(isa: Isa, from: DType) {
             .collect();
         for src_order in orders {
             for dst_order in orders {
-                // (What is only moved is not rounded, whatever the options say.)
+                // A copy must not round, whatever the options are.
                 let up = CastOptions::new().rounding(Rounding::Up).float_to_int(Overflow::Wrap);
                 let every = if from == to { vec![CastOptions::new(), up] } else { vec![CastOptions::new()] };
                 for options in every {
@@ -216,7 +215,7 @@ fn byte_orders(isa: Isa, from: DType) {
     }
 }
 
-/// A buffer whose parts have their bytes in some order.
+/// Returns codes as a buffer whose parts have their bytes in the given order.
 fn in_order(dtype: DType, codes: &[u128], order: ByteOrder) -> Vec<u8> {
     let mut bytes = bridge::bytes_of(dtype, codes);
     let big = match order {
@@ -230,7 +229,7 @@ fn in_order(dtype: DType, codes: &[u128], order: ByteOrder) -> Vec<u8> {
     bytes
 }
 
-/// All 256 bytes in, only 0 and 1 out, and any but 0 is true.
+/// All 256 bytes are read as bools, of which only 0 is false; only 0 and 1 are written.
 fn bytes_of_bool(isa: Isa) {
     let src: Vec<u8> = (0..=255).collect();
     for to in DType::ALL {

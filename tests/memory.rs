@@ -1,7 +1,7 @@
 //! The memory that a cast touches: nothing beyond either buffer is read or written, the source is never
 //! written, and every byte of the destination is.
 //!
-//! The buffers lie between pages that fault when touched. A fault ends the process; `--test-threads 1` says
+//! The buffers lie between pages that fault when touched. A fault ends the process; `--test-threads 1` shows
 //! in which test.
 
 mod bridge;
@@ -31,7 +31,7 @@ mod edges {
     use super::bridge::{Suite, is_whole, share};
     use super::guarded::{CANARY, Guarded};
 
-    /// Four of the widest registers, and a tail.
+    /// Four of the widest registers of bytes, and a tail.
     const LONGEST: usize = 4 * 64 + 3;
     /// Bytes in the widest element.
     const WIDEST: usize = 16;
@@ -67,7 +67,7 @@ mod edges {
             (DType::F64, DType::C128),
             (DType::U4, DType::C64),
             (DType::C128, DType::F32),
-            // Packed: the elements in front of a line need not end with a byte.
+            // Packed: the elements in front of the first cache line need not end with a byte.
             (DType::F6E3M2, DType::F32),
             (DType::F32, DType::F6E2M3),
             (DType::U4, DType::U2),
@@ -91,7 +91,7 @@ mod edges {
         suite
     }
 
-    /// A test of the tests: one byte too many on either side, and a write to the source, are found.
+    /// Tests the guards: an access one byte beyond either end faults, and so does a write to the source.
     #[cfg(unix)]
     fn guards_fault() {
         let (src, dst) = (Guarded::source(1), Guarded::new(1));
@@ -109,17 +109,17 @@ mod edges {
 
     #[cfg(unix)]
     fn unsafe_read(p: *mut u8) -> u8 {
-        // SAFETY: none. If the page is not readable, the child process that does this ends here.
+        // SAFETY: none: the access may be invalid, which ends the child process that makes it.
         unsafe { p.read_volatile() }
     }
 
     #[cfg(unix)]
     fn unsafe_write(p: *mut u8) {
-        // SAFETY: as above.
+        // SAFETY: as in `unsafe_read`.
         unsafe { p.write_volatile(0) }
     }
 
-    /// Does a signal end a process that does this?
+    /// Whether `run` ends a process by a signal; it runs in a child process.
     #[cfg(unix)]
     fn faults(run: impl FnOnce()) -> bool {
         let mut status = 0;
@@ -136,7 +136,7 @@ mod edges {
         libc::WIFSIGNALED(status)
     }
 
-    /// A source, a destination, and what should come out.
+    /// A source, a destination, and the expected result.
     struct Buffers {
         src: Guarded,
         dst: Guarded,
@@ -150,7 +150,8 @@ mod edges {
             Self { canaries: vec![CANARY; dst.len], expected: Vec::new(), src, dst }
         }
 
-        /// Casts between places that start there, twice over different old contents. To be `expected`.
+        /// Casts from byte `from` of the source to byte `to` of the destination, twice over different old contents, and
+        /// compares with `expected`.
         fn check(&mut self, caster: &Caster, from: usize, src_size: usize, to: usize, n: usize) {
             let src = &self.src.bytes()[from..from + src_size];
             let whole = self.dst.bytes_mut();
@@ -167,7 +168,7 @@ mod edges {
             }
         }
 
-        /// Makes the reference's result of a source that starts there.
+        /// Sets `expected` to the reference's result, for a source that starts at byte `from`.
         fn expect(&mut self, reference: &Caster, from: usize, src_size: usize, dst_size: usize, n: usize) {
             self.expected.resize(dst_size, 0);
             let src = &self.src.bytes()[from..from + src_size];
@@ -175,7 +176,7 @@ mod edges {
         }
     }
 
-    /// The default, one where nothing is, and ties away from zero, which has kernels of its own.
+    /// Returns the default options, options where nothing is default, and ties away from zero, which have kernels of their own.
     fn options() -> Vec<CastOptions> {
         let odd = CastOptions::new()
             .rounding(Rounding::Up)
@@ -186,7 +187,7 @@ mod edges {
         vec![CastOptions::new(), odd, CastOptions::new().rounding(Rounding::NearestAway)]
     }
 
-    /// Every packing and byte order that matters to a pair.
+    /// Returns options with every packing and byte order that matters to a pair.
     fn layouts(from: DType, to: DType) -> Vec<CastOptions> {
         let packings = |dtype: DType| match dtype.is_packed() {
             true => vec![Packing::LowFirst, Packing::HighFirst, Packing::OnePerByte],
@@ -203,7 +204,7 @@ mod edges {
         all.iter().flat_map(|o| orders(to).into_iter().map(|b| o.dst_order(b))).collect()
     }
 
-    /// A caster, the reference, and the bytes of `n` elements on both sides.
+    /// A caster, the same cast on the reference, and their options.
     struct Pair {
         caster: Caster,
         reference: Caster,
@@ -219,7 +220,6 @@ mod edges {
 
         fn sizes(&self, n: usize) -> (usize, usize) {
             let size = |dtype: DType, packing| dtype.byte_len(n, packing).expect("a size that fits");
-            // The options know the packings, and the caster knows the dtypes.
             (
                 size(self.caster.from(), self.options.src_packing),
                 size(self.caster.to(), self.options.dst_packing),
@@ -227,13 +227,13 @@ mod edges {
         }
     }
 
-    /// Every target and every length, both buffers at the guards before and then at those behind.
+    /// Every target and every length, with both buffers at the guards in front, then at those behind.
     fn at_the_edges(isa: Isa, from: DType, every: impl Fn(DType) -> Vec<CastOptions>) {
         let mut buffers = Buffers::new(LONGEST * WIDEST);
         for to in share("edges", isa, from, 8) {
             for options in every(to) {
                 let pair = Pair::new(isa, from, to, options);
-                // The reference has no registers, and is slow: every third length has every remainder of its tiles.
+                // The reference is slow and has no registers: every third length still covers every remainder of its tiles.
                 let is_thin = isa == Isa::Scalar && options != CastOptions::new();
                 let thin = if is_thin { 3 } else { 1 };
                 let by = if is_whole() || options == CastOptions::new() { thin } else { 7 * thin };
@@ -248,11 +248,11 @@ mod edges {
         }
     }
 
-    /// Every target, at each of these distances from an aligned address: with results of fewer and of more
-    /// bytes than a kernel aligns its destination for.
+    /// Every target, at each of these offsets from an aligned address, with results both below and above the
+    /// sizes from which kernels align their destination.
     fn offsets(isa: Isa, from: DType) {
         const OFFSETS: [usize; 13] = [0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 33, 63];
-        /// By registers as wide as a line, and by others.
+        /// The bytes from which a kernel aligns its destination: with registers as wide as a cache line, and with others.
         const ALIGNED: [usize; 2] = [2 << 10, 16 << 10];
         let mut buffers = Buffers::new((ALIGNED[1] + 67) * WIDEST);
         for to in share("offsets", isa, from, 12) {
@@ -260,7 +260,7 @@ mod edges {
             let [short, long] = ALIGNED.map(|bytes| bytes / pair.sizes(1).1 + 67);
             for n in [1, 67, LONGEST, short, long] {
                 let (src_size, dst_size) = pair.sizes(n);
-                // (With many bytes, what a kernel does depends on where the destination lies alone.)
+                // With many bytes, what a kernel does depends only on where the destination lies.
                 for &s in if n == long { &OFFSETS[..2] } else { &OFFSETS[..] } {
                     buffers.expect(&pair.reference, s, src_size, dst_size, n);
                     for d in OFFSETS {
@@ -271,10 +271,10 @@ mod edges {
         }
     }
 
-    /// Every target, checked: as the unchecked cast, all three buffers at the guards before and then at those behind,
-    /// and the report is that of the reference.
+    /// Every target, checked: the result of the unchecked cast and the report of the reference, with all three buffers
+    /// at the guards in front, then at those behind.
     fn checked(isa: Isa, from: DType) {
-        // More than the elements that are looked at at once.
+        // More than the elements that are judged at once.
         const LONG: usize = 1024 + 5;
         let lengths = (0..=9).chain([31, 33, 63, 64, 65, 127, 128, 129, 191, 257, 511, 512, 513, LONG]);
         let mut buffers = Buffers::new(LONG * WIDEST);
@@ -306,7 +306,7 @@ mod edges {
         }
     }
 
-    /// Every target past the caches, at lengths of more than two of the pieces that are streamed at a time.
+    /// Every target with non-temporal stores, at lengths of more than two of the pieces that are streamed at a time.
     fn streams(isa: Isa, from: DType) {
         const BYTES: usize = 9 << 10;
         let swapped = if cfg!(target_endian = "big") { ByteOrder::Little } else { ByteOrder::Big };
@@ -316,7 +316,7 @@ mod edges {
             share("streams", isa, from, 6).flat_map(|to| [(to, native), (to, native.dst_order(swapped))])
         {
             let pair = Pair::new(isa, from, to, options);
-            // So few that none is at a line, too.
+            // Also so few that no element lies at the beginning of a cache line.
             for n in [1, 3, BYTES * 8 / to.bits() as usize + 13] {
                 let (src_size, dst_size) = pair.sizes(n);
                 buffers.expect(&pair.reference, 0, src_size, dst_size, n);
@@ -327,7 +327,7 @@ mod edges {
         }
     }
 
-    /// Both buffers at either guard, in chunks that two threads cast.
+    /// Both buffers at either guard, cast in chunks by two threads.
     fn threads(isa: Isa, from: DType) {
         let mut buffers = Buffers::new(1000 * WIDEST);
         for to in share("threads", isa, from, 6) {
@@ -348,7 +348,7 @@ mod edges {
         }
     }
 
-    /// One buffer at either guard.
+    /// Casts in place, with the buffer at either guard.
     fn in_place(isa: Isa, from: DType) {
         let mut buffers = Buffers::new(3000 * WIDEST);
         for to in share("in place", isa, from, 6) {
@@ -379,8 +379,8 @@ mod edges {
         }
     }
 
-    /// Views whose first and last elements lie at the guards: rows with gaps, every few elements, channels apart and
-    /// together, both orders of a plane, and backwards.
+    /// Views whose first and last elements lie at the guards: rows with gaps, strides of several elements, planar and
+    /// interleaved channels, both orders of a plane, and backwards.
     fn strides(isa: Isa, from: DType) {
         let mut buffers = Buffers::new(40_000 * WIDEST);
         for to in share("strides", isa, from, 12) {
@@ -421,7 +421,7 @@ mod edges {
                                     at.wrapping_add_signed(i * strides[0] + j * strides[1])
                                 };
                                 let (a, b) = (place(src_at, from_strides), place(dst_at, to_strides));
-                                // The reference is slow: some elements of the large ones.
+                                // The reference is slow: only some elements of large views.
                                 if (i * columns + j) % 7 == 0 || rows * columns < 1000 {
                                     pair.reference
                                         .cast(&bytes[a..a + s as usize], one, 1)
@@ -456,7 +456,7 @@ mod edges {
             ([100, 2077], false),
             ([9, 20_001], false),
         ];
-        // A gap behind each row of either side, which lines begin in.
+        // Elements of a gap behind each row of either side; cache lines may begin in it.
         let gaps = [[0, 0], [1, 1], [64, 64], [1, 0]];
         for ((shape, transposed), gaps) in shapes.into_iter().flat_map(|shape| gaps.map(|gaps| (shape, gaps)))
         {
@@ -474,7 +474,7 @@ mod edges {
                 pair.caster.cast(elements, &mut cast, src_size).expect("sizes that fit");
                 let mut expected = vec![CANARY; dst.len];
                 for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
-                    // (Not by `map`, which is a call for each element here.)
+                    // Not by `map`, which is a call per element here.
                     let a = i * src_steps[0] + j * src_steps[1];
                     let b = i * dst_steps[0] + j * dst_steps[1];
                     expected[dst_at + b * d..][..d].copy_from_slice(&cast[a * d..][..d]);
@@ -491,10 +491,10 @@ mod edges {
         }
     }
 
-    /// So much that kernels store past the caches gives the same as pieces that they do not.
+    /// A cast large enough for non-temporal stores gives what casts of small pieces give.
     fn large_buffers(isa: Isa, from: DType, to: DType) {
         const PIECE: usize = 1000;
-        // Where the caches end is hundreds of megabytes on some machines: by default, casts stream as if they ended here.
+        // The caches hold hundreds of megabytes on some machines: by default, casts stream from this many bytes on.
         const EARLY: usize = 3 << 20;
         let (options, past) = match is_whole() {
             true => (CastOptions::new(), past_the_caches()),
@@ -502,7 +502,7 @@ mod edges {
         };
         let pair = Pair::new(isa, from, to, options);
         let (a, b) = pair.sizes(PIECE);
-        // No whole number of pieces, registers or cache lines.
+        // Not a whole number of pieces, registers or cache lines.
         let n = past / (a + b) * PIECE + 77;
         let (src_size, dst_size) = pair.sizes(n);
         let (src, mut dst) = (Guarded::source(src_size), Guarded::new(dst_size + 8));
@@ -511,7 +511,7 @@ mod edges {
         for (i, (src, dst)) in src.chunks(a).zip(expected.chunks_mut(b)).enumerate() {
             pair.caster.cast(src, dst, PIECE.min(n - i * PIECE)).expect("sizes that fit");
         }
-        // The last one ends at the guard.
+        // With the last offset, the destination ends at the guard.
         for to in [0, 1, 2, 4, 8, dst.len - dst_size] {
             let whole = dst.bytes_mut();
             whole.fill(CANARY);
@@ -525,14 +525,15 @@ mod edges {
         }
     }
 
-    /// Copies, which go another way where both sides lie alike in their pages but for a few bytes, and past the caches.
+    /// Copies, which go another way where source and destination have nearly the same offset in their pages, and with
+    /// non-temporal stores.
     fn copies(isa: Isa, options: CastOptions) {
         const MOST: usize = 12_345;
         let caster = Pair::new(isa, DType::U8, DType::U8, options).caster;
         let (src, mut dst) = (Guarded::source(MOST + 64), Guarded::new(MOST + 1));
         for n in [1, 63, 200, 2047, 2048, 2049, 5000, MOST] {
             for apart in [0, 1, 31, 32, 63, 64] {
-                // The destination ends at the guard, and with no distance the source does.
+                // The destination ends at the guard, and so does the source where `apart` is 0.
                 let src = &src.bytes()[src.len - n - apart..][..n];
                 let whole = dst.bytes_mut();
                 whole.fill(CANARY);
@@ -547,7 +548,7 @@ mod edges {
         }
     }
 
-    /// More bytes than the caches hold: 40 MiB, or what Linux says of the largest.
+    /// Returns more bytes than the caches hold: at least 40 MiB, or more if Linux reports a larger cache.
     fn past_the_caches() -> usize {
         let sizes = (0..8).filter_map(|index| {
             let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");

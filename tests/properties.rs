@@ -1,4 +1,4 @@
-//! Random bits, dtypes, options, lengths and layouts against the oracle: what no list of cases thought of.
+//! Random bits, dtypes, options, lengths and layouts against the oracle.
 
 mod bridge;
 
@@ -17,8 +17,8 @@ fn main() {
     suite.run().exit();
 }
 
-/// Where a dtype holds every value of the source, casting to it and from it is the same cast, and that of the
-/// reference.
+/// Casting by way of a dtype that holds every value of the source gives what the direct cast gives, and what the
+/// reference gives.
 fn by_a_tile(isa: Isa) {
     const N: usize = 1000;
     let direct = |isa: Isa, from: DType, to: DType, src: &[u8]| {
@@ -39,10 +39,10 @@ fn by_a_tile(isa: Isa) {
         for hub in [DType::F32, DType::F64].into_iter().filter(|&hub| from.is_lossless_to(hub)) {
             let tile = direct(isa, from, hub, &src);
             for to in DType::ALL {
-                // What is out of range wraps as an integer and saturates as a float: what is negative, and 1 in int1.
+                // Out of range, an integer wraps but a float saturates: negative integers, and 1 in int1.
                 let wraps = matches!((from.kind(), to.kind()), (Kind::Int(_), Kind::Int(_)))
                     || (from == DType::Bool && matches!(to.kind(), Kind::Int(format) if format.max() < 1));
-                // Codes that are kept leave a NaN as it is; what is cast makes it quiet.
+                // A copy leaves a NaN as it is, but a cast makes it quiet.
                 if wraps || from.part() == to.part() {
                     continue;
                 }
@@ -71,8 +71,8 @@ fn random_casts(isa: Isa, from: DType) {
         .unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Uniform bits are nearly never a tie, a small number or special; so some of them are runs of zeros and
-/// ones at random places.
+/// Generates codes, some uniform and some made of runs of zeros and ones at random places, because uniform
+/// bits are hardly ever a tie, a small number or a special value.
 fn codes(dtype: DType) -> impl Strategy<Value = u128> {
     let mask = u128::MAX >> (128 - dtype.bits());
     let runs = prop::collection::vec((0..128u32, 0..128u32), 1..4).prop_map(|runs| {

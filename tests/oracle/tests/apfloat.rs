@@ -1,4 +1,4 @@
-//! Against LLVM's APFloat (`rustc_apfloat`), for every format that it has, in all rounding modes.
+//! The oracle against LLVM's APFloat (`rustc_apfloat`), for every format that it has, in all rounding modes.
 
 use lanecast_oracle::{Mode, Overflow, Rounding, Type, convert, interesting};
 use rustc_apfloat::ieee::{BFloat, Double, Float8E4M3FN, Float8E5M2, Half, Single};
@@ -14,8 +14,9 @@ fn apfloat_round(rounding: Rounding) -> Round {
     }
 }
 
-/// The interesting codes of a pair, and random ones. Of the wide, which have thousands, every seventh (they come in groups of
-/// six about a boundary: another place of each); with `LANECAST_TESTS=all`, all of them and ten times as many random ones.
+/// Returns the interesting codes of a pair, and random ones. Wide sources have thousands, in groups of six around a boundary,
+/// of which every seventh is taken: another place in each group. With `LANECAST_TESTS=all` all are taken, and ten times as
+/// many random ones.
 fn codes(from: Type, to: Type) -> Vec<u128> {
     let is_whole = std::env::var_os("LANECAST_TESTS").is_some();
     let mut codes = interesting(from, to);
@@ -45,9 +46,9 @@ fn apfloat_convert<S: FloatConvert<T>, T: Float>(
     let round = apfloat_round(rounding);
     let x = S::from_bits(code);
     if to == Type::E4M3FN && x.is_negative() && !x.is_nan() {
-        // rustc_apfloat 0.2.3 does not mirror the direction of the rounding where a negative number
-        // overflows by less than a binade (-480 rounded up gives NaN, -1e9 gives -448). So convert
-        // -x, rounded the other way.
+        // rustc_apfloat 0.2.3 does not mirror the rounding direction where a negative number overflows
+        // by less than a binade (-480 rounded up gives NaN, -1e9 gives -448). So convert -x, rounded the
+        // other way, and negate the result.
         let sign = 1 << (from.bits() - 1);
         return (-convert(code ^ sign, -round)).to_bits();
     }
@@ -66,7 +67,7 @@ fn float_to_float<S: FloatConvert<T>, T: Float>(from: Type, to: Type) {
             let ours = convert(from, to, code, &mode);
             let theirs = apfloat_convert::<S, T>(from, to, code, rounding);
             if from.is_nan_code(code) && (from.bits() <= 8 || to.bits() <= 8) {
-                // The contract has one NaN for these formats, APFloat keeps payloads.
+                // The contract gives the canonical NaN for these formats, but APFloat keeps payloads.
                 let sign = |t: Type, code: u128| code >> (t.bits() - 1);
                 assert!(to.is_nan_code(ours) && to.is_nan_code(theirs));
                 assert_eq!(sign(from, code), sign(to, ours));
@@ -120,7 +121,7 @@ const INTEGERS: [Type; 12] = [
     Type::I64,
 ];
 
-/// The value of an integer code, by a shift to the top and back.
+/// Returns the value of an integer code, by a shift to the top and back.
 fn integer_value(t: Type, code: u128) -> i128 {
     let unused = 128 - t.bits();
     if t.is_signed_integer() {
@@ -196,7 +197,7 @@ fn float_to_integers<S: Float>(from: Type) {
                     assert_eq!(wrapped, theirs, "{}", what());
                     continue;
                 }
-                // Where the value fits in 127 bits, the low bits of that.
+                // A value that fits in 127 bits wraps to its low bits.
                 let wide = x.to_i128_r(127, round, &mut false);
                 if !wide.status.contains(Status::INVALID_OP) {
                     assert_eq!(wrapped, wide.value as u128 & mask, "{}", what());

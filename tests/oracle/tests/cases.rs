@@ -1,4 +1,4 @@
-//! The choice of options and codes, and the runs.
+//! Tests of `modes`, `interesting`, `monotone_intervals` and `runs`.
 
 use lanecast_oracle::{
     E8m0Rounding, Mode, NanToFinite, Overflow, Rounding, Type, convert, interesting, modes,
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 const SOURCES_32: [Type; 3] = [Type::F32, Type::I32, Type::U32];
 
-/// Some mode, not a default one as a rule.
+/// Returns a random mode.
 fn some_mode(state: &mut u64) -> Mode {
     let mut pick = |n: u64| {
         *state = state.wrapping_mul(6364136223846793005).wrapping_add(99);
@@ -28,13 +28,13 @@ fn some_mode(state: &mut u64) -> Mode {
     }
 }
 
-/// `LANECAST_TESTS=all`: of modes and codes, all.
+/// Whether all modes and codes are tested (`LANECAST_TESTS=all`).
 fn is_whole() -> bool {
     std::env::var_os("LANECAST_TESTS").is_some()
 }
 
-/// The interesting codes of a pair, which are what they should be: some of them, which tell modes
-/// apart. Found once for all tests: it takes longer than what is done with them.
+/// Checks the interesting codes of a pair, and returns some that tell modes apart. They are found
+/// once for all tests, because that takes longer than what is done with them.
 fn sample(from: Type, to: Type) -> &'static [u128] {
     const TYPES: usize = Type::ALL.len();
     static SAMPLES: [[OnceLock<Vec<u128>>; TYPES]; TYPES] =
@@ -52,7 +52,7 @@ fn sample(from: Type, to: Type) -> &'static [u128] {
     })
 }
 
-/// In order, each once, and enough of them.
+/// Asserts that codes are in order, each once, and that there are enough of them.
 fn are_interesting(from: Type, to: Type, codes: &[u128]) {
     let ascending = codes.windows(2).all(|pair| pair[0] < pair[1]);
     assert!(ascending, "{from:?} -> {to:?}");
@@ -120,13 +120,13 @@ fn modes_by_hand() {
 
 #[test]
 fn interesting_codes() {
-    // From the other end than the next test, so that neither waits for what the other finds.
+    // In the opposite order to the next test, so that neither waits for samples that the other finds.
     for from in Type::ALL.into_iter().rev() {
         for to in Type::ALL {
             assert!(!sample(from, to).is_empty());
         }
     }
-    // Every code of a narrow target but the NaNs is the result of some source code.
+    // Every code of a narrow target except NaNs is the result of some source code.
     for to in [
         Type::E4M3FN,
         Type::E5M2FNUZ,
@@ -174,8 +174,8 @@ fn intervals_cover_everything() {
     }
 }
 
-/// All of a 32-bit source in runs: no gaps, no two equal neighbours inside an interval, and the
-/// interesting codes and random codes inside the runs agree with `convert`.
+/// The runs of a 32-bit source have no gaps and no equal neighbours within an interval, and agree with
+/// `convert` on interesting and random codes.
 #[test]
 fn runs_agree_with_convert() {
     for from in SOURCES_32 {
@@ -212,7 +212,7 @@ fn runs_agree_with_convert() {
     }
 }
 
-/// Every code of a few stretches, one by one.
+/// Runs agree with `convert` on every code of a few ranges.
 #[test]
 fn runs_one_by_one() {
     for from in SOURCES_32 {

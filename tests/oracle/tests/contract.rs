@@ -1,4 +1,4 @@
-//! The tables and examples of the contract, by hand.
+//! The tables and examples of the contract, written out by hand.
 
 use lanecast_oracle::{
     E8m0Rounding, Mode, NanToFinite, Overflow, Rounding, Type, convert, interesting,
@@ -29,7 +29,7 @@ fn f64_to(to: Type, x: f64, mode: &Mode) -> u128 {
     convert(Type::F64, to, x.to_bits().into(), mode)
 }
 
-/// The value of a code of a narrow float, as a float64.
+/// Returns the value of a code of a narrow float, as a float64.
 fn value(from: Type, code: u128) -> f64 {
     f64::from_bits(convert(from, Type::F64, code, &SATURATE) as u64)
 }
@@ -155,7 +155,7 @@ fn names_and_order() {
     assert_eq!(Type::E8M0FNU.part(), Type::E8M0FNU);
 }
 
-/// (dtype, code of the largest number, the number, smallest subnormal)
+/// (dtype, code of the largest number, that number, smallest subnormal)
 const LIMITS: [(Type, u128, f64, f64); 12] = [
     (Type::E2M1FN, 0x7, 6.0, 0.5),
     (Type::E2M3FN, 0x1F, 7.5, 0.125),
@@ -236,7 +236,7 @@ fn every_value_of_a_narrow_format_by_its_formula() {
     }
 }
 
-/// The nearest number by a linear search over all of them, in fixed-point integers.
+/// Compares with the nearest number, found by a linear search over all of them in fixed point.
 #[test]
 fn narrow_formats_by_linear_search() {
     let fixed = |x: f64| -> i128 {
@@ -248,7 +248,7 @@ fn narrow_formats_by_linear_search() {
         if t.bits() > 8 {
             continue;
         }
-        // One number past the largest decides on overflow; the steps at the top are equal.
+        // Overflow is decided against the next number past the largest, as far from it as the one below.
         let mut values: Vec<i128> = (0..=max_code).map(|c| fixed(value(t, c))).collect();
         let top = values.len() - 1;
         let next = 2 * values[top] - values[top - 1];
@@ -297,7 +297,7 @@ fn nan_codes() {
                 assert_eq!(convert(Type::F32, t, nan, &mode), expected, "{t:?}");
             }
         }
-        // Back: the canonical quiet NaN with the sign bit of the code, e8m0 a positive one.
+        // To a wider float: the canonical quiet NaN with the sign bit of the code; positive from e8m0.
         let sign = |code: u128| (t != Type::E8M0FNU && code >> 7 != 0) as u128;
         for code in [positive, negative] {
             let wide = |to| convert(t, to, code, &SATURATE);
@@ -375,7 +375,7 @@ fn nan_payloads_between_wide_floats() {
     let b = to(F32, F16, a);
     assert_eq!(b, 0xFF55);
     assert_eq!(to(F16, BF16, b), 0xFFEA);
-    // Identity touches nothing.
+    // A cast to the same dtype changes no bit.
     assert_eq!(to(F32, F32, 0x7F80_0001), 0x7F80_0001);
     assert_eq!(to(Type::E5M2, Type::E5M2, 0x7D), 0x7D);
 }
@@ -419,7 +419,7 @@ fn e4m3fn_overflow() {
     // Ties away: 464 is an overflow.
     assert_eq!(to(464.0, &mode(false, Rounding::NearestAway)), 0x7F);
     assert_eq!(to(463.0, &mode(false, Rounding::NearestAway)), 0x7E);
-    // Directed: a finite overflow toward zero is the maximum, saturate or not; Inf is none.
+    // Directed: a finite overflow rounded toward zero gives the maximum, saturate or not; a source Inf is no overflow.
     assert_eq!(to(1e30, &mode(false, Rounding::TowardZero)), 0x7E);
     assert_eq!(to(1e30, &mode(false, Rounding::Down)), 0x7E);
     assert_eq!(to(449.0, &mode(false, Rounding::Up)), 0x7F);
@@ -433,14 +433,14 @@ fn e4m3fn_overflow() {
 
 #[test]
 fn overflow_of_the_other_formats() {
-    // e5m2: 61440 is the middle of 57344 and 65536, and ties to the even one: overflow.
+    // e5m2: 61440 is halfway between 57344 and 65536, and ties to the even one: overflow.
     assert_eq!(f32_to(Type::E5M2, 61439.0, &NO_SATURATE), 0x7B);
     assert_eq!(f32_to(Type::E5M2, 61440.0, &NO_SATURATE), 0x7C);
     assert_eq!(f32_to(Type::E5M2, -61440.0, &NO_SATURATE), 0xFC);
     assert_eq!(f32_to(Type::E5M2, 61440.0, &SATURATE), 0x7B);
     assert_eq!(f32_to(Type::E5M2, f32::INFINITY, &NO_SATURATE), 0x7C);
     assert_eq!(f32_to(Type::E5M2, f32::INFINITY, &SATURATE), 0x7B);
-    // e4m3 and e3m4 with infinities: 248 and 15.75 tie to overflow.
+    // e4m3 and e3m4, which have infinities: 248 and 15.75 tie to overflow.
     assert_eq!(f32_to(Type::E4M3, 247.9, &NO_SATURATE), 0x77);
     assert_eq!(f32_to(Type::E4M3, 248.0, &NO_SATURATE), 0x78);
     assert_eq!(f32_to(Type::E4M3, 248.0, &SATURATE), 0x77);
@@ -461,7 +461,7 @@ fn overflow_of_the_other_formats() {
         assert_eq!(f32_to(t, -tie, &SATURATE), 0xFF);
         assert_eq!(f32_to(t, -f32::INFINITY, &SATURATE), 0xFF);
     }
-    // float16 and bfloat16 never saturate but in a directed mode.
+    // float16 and bfloat16 saturate only in a directed mode.
     assert_eq!(f32_to(Type::F16, 65519.9, &SATURATE), 0x7BFF);
     assert_eq!(f32_to(Type::F16, 65520.0, &SATURATE), 0x7C00);
     assert_eq!(f32_to(Type::F16, -65520.0, &SATURATE), 0xFC00);
@@ -477,7 +477,7 @@ fn overflow_of_the_other_formats() {
         f64_to(Type::F32, -1e300, &mode(true, Rounding::Down)),
         0xFF80_0000
     );
-    // F4 and F6 clamp.
+    // F4 and F6 always clamp.
     for saturate in [true, false] {
         for rounding in Rounding::ALL {
             let mode = mode(saturate, rounding);
@@ -503,7 +503,7 @@ fn zeros_and_underflow() {
             negative_zero,
             "{t:?} underflow"
         );
-        // Away from zero, the smallest number.
+        // Rounded away from zero, underflow gives the smallest number.
         let up = mode(true, Rounding::Up);
         assert_eq!(f64_to(t, f64::MIN_POSITIVE, &up), 1, "{t:?}");
         assert_eq!(f64_to(t, -f64::MIN_POSITIVE, &up), negative_zero, "{t:?}");
@@ -520,7 +520,7 @@ fn zeros_and_underflow() {
 #[test]
 fn e2m1_thresholds() {
     let to = |x| f32_to(Type::E2M1FN, x, &SATURATE);
-    // 0 .5 1 1.5 2 3 4 6; ties to the even code.
+    // The values are 0 .5 1 1.5 2 3 4 6; ties go to the even code.
     for (x, code, above) in [
         (0.25, 0, 1),
         (0.75, 2, 2),
@@ -544,7 +544,7 @@ fn e2m1_thresholds() {
 
 #[test]
 fn one_rounding_only() {
-    // Just above a midpoint, by less than a float32 can say: not a tie.
+    // Above a midpoint by less than a float32 can represent: not a tie.
     let tie = 1.0 + 2f64.powi(-4); // of e4m3fn, between 1 and 1.125
     assert_eq!(f64_to(Type::E4M3FN, tie, &SATURATE), 0x38);
     assert_eq!(f64_to(Type::E4M3FN, tie.next_up(), &SATURATE), 0x39);
@@ -674,7 +674,7 @@ fn float_to_integer() {
             assert_eq!(ours, expected, "{x} {int_rounding:?}");
         }
     }
-    // The narrow options are for 2- and 4-bit targets alone.
+    // The narrow options are only for targets of fewer than 8 bits.
     let onnx = Mode {
         narrow_int_rounding: Some(Rounding::NearestEven),
         narrow_float_to_int: Some(Overflow::Wrap),
@@ -795,7 +795,7 @@ fn complex_rules() {
     assert_eq!(to(Type::F64, Type::C128, signalling), signalling);
     assert_eq!(to(Type::C128, Type::F64, 7 << 64 | signalling), signalling);
     assert_eq!(to(Type::C128, Type::C128, 7 << 64 | 9), 7 << 64 | 9);
-    // A part whose dtype does change is not.
+    // A part whose dtype changes is converted.
     assert_eq!(to(Type::C64, Type::F64, 0x7F80_0001), 0x7FF8_0000_2000_0000);
     // bool: either part non-zero
     for (re, im, expected) in [

@@ -1,4 +1,4 @@
-//! Packed layouts, by hand.
+//! Packed layouts, written out by hand.
 
 use lanecast_oracle::packing::{Packing, bytes, pack, unpack};
 
@@ -73,7 +73,7 @@ fn pad_and_unused_bits_are_ignored_on_input_and_zero_on_output() {
     assert_eq!(unpack(&[0x5A], 1, 4, Packing::HighFirst), [0x5]);
     assert_eq!(unpack(&[0x12], 1, 4, Packing::OnePerByte), [0x2]);
     assert_eq!(unpack(&[0xFF], 1, 6, Packing::OnePerByte), [0x3F]);
-    // Code bits above the width go nowhere: int4 -1 is 0F.
+    // Code bits above the width are dropped: int4 -1 is 0F.
     assert_eq!(pack(&[0xFF], 4, Packing::OnePerByte), [0x0F]);
     assert_eq!(pack(&[0xFF, 0], 4, Packing::LowFirst), [0x0F]);
 }

@@ -1,4 +1,4 @@
-//! Against `as`, where it is defined to do what the default options do.
+//! The oracle against `as`, where that is defined to do what the default options do.
 
 use lanecast_oracle::{Mode, Type, convert, interesting};
 
