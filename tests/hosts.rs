@@ -1,6 +1,6 @@
-//! In any host: processes that fork, at any time; where no thread can start; where there is no memory; and on small stacks.
+//! Casts in any host process: one that forks, at any time; where no thread can start; without memory; and on small stacks.
 //!
-//! Each test is a process of its own. `LANECAST_HOSTS=all` lets forks race for minutes, and not for seconds.
+//! Each test is a process of its own. `LANECAST_HOSTS=all` lets forks race for minutes instead of seconds.
 
 mod bridge;
 
@@ -39,7 +39,7 @@ mod hosts {
     use super::bridge::{self, bytes};
 
     const VARIABLE: &str = "LANECAST_TEST_CHILD";
-    /// Each is a test, and what its process does.
+    /// The name of each test, and what its process runs.
     const TESTS: [(&str, fn()); 23] = [
         ("a fork after casts on threads", || after(casts)),
         ("a fork after scaled casts on threads", || after(scaled_casts)),
@@ -66,19 +66,19 @@ mod hosts {
         ("the stacks of texts, ONNX and zarr", stacks_of_systems),
     ];
     const ANOTHERS: &str = "a variable that names another machine's instruction set";
-    /// How the names of the tests begin that are repeated until their time is over.
+    /// The beginning of the names of those tests that are repeated until their time is over.
     const RACES: &str = "forks while";
 
     pub(super) fn main() {
         if let Ok(name) = std::env::var(VARIABLE) {
             let test = TESTS.iter().find(|test| test.0 == name).expect("a test has this name");
-            // Ends the process when something waits forever.
-            // SAFETY: no handler, no memory.
+            // Ends the process if something waits forever.
+            // SAFETY: sets a timer; there is no handler, and no memory is touched.
             unsafe { libc::alarm(120) };
             return (test.1)();
         }
         let mut suite = Suite::new();
-        // What an emulator runs, the kernel of this machine does not: `ci/cross` says so.
+        // The kernel of this machine cannot start a program that needs an emulator; `ci/cross` sets the variable.
         let starts_itself = std::env::var_os("LANECAST_EMULATED").is_none();
         for (name, _) in &TESTS {
             suite.test_if(starts_itself, "emulated programs cannot start themselves", name, move |isa| {
@@ -95,7 +95,7 @@ mod hosts {
         let milliseconds = match (name.starts_with(RACES), std::env::var("LANECAST_HOSTS").as_deref()) {
             (false, _) => 0,
             (true, Ok("all")) => 60_000,
-            // All three of them, on all instruction sets: five seconds.
+            // Five seconds for the three races on all instruction sets together.
             (true, _) => 5000 / 3 / Isa::available().len() as u64,
         };
         let end = Instant::now() + Duration::from_millis(milliseconds);
@@ -103,7 +103,7 @@ mod hosts {
         loop {
             let program = std::env::current_exe().expect("a test has a file");
             let mut command = Command::new(program);
-            // At least two threads, whatever the machine has; with stacks for which there is no room where none is left.
+            // At least two threads, whatever the machine has, with stacks that exceed the memory left where a test limits it.
             command.env("RAYON_NUM_THREADS", "3").env("RUST_MIN_STACK", STACK.to_string());
             let isa_name = if name == ANOTHERS { another(isa).name() } else { isa.name() };
             let output = command.env(VARIABLE, name).env("LANECAST_ISA", isa_name).output();
@@ -123,7 +123,7 @@ mod hosts {
 
     // Forks.
 
-    /// Enough to be divided among threads.
+    /// Enough texts to be divided among threads.
     const TEXTS: usize = 40_000;
     const BYTES: usize = 4 << 20;
 
@@ -137,7 +137,7 @@ mod hosts {
         assert!(src == dst);
     }
 
-    /// Both ways, on the pool and on threads that are started: as on one thread.
+    /// Scaled casts in both directions, in the pool and on threads that they start, give what one thread gives.
     fn scaled_casts() {
         let n = BYTES / 4;
         let data: Vec<u8> = (0..n).flat_map(|i| (i as f32 / 8.0).to_ne_bytes()).collect();
@@ -176,7 +176,7 @@ mod hosts {
         parsed.fill(0.0);
         text::parse_offsets_with(&offsets, &joined, &mut parsed, &CastOptions::new()).expect("numbers");
         assert!(values == parsed);
-        // Of many wrong texts, the first one is named, whoever comes upon another.
+        // Of many wrong texts, the error names the first, whichever thread finds another before.
         let mut wrong = texts;
         for i in (TEXTS / 3..TEXTS).step_by(997) {
             wrong[i].push('x');
@@ -195,16 +195,16 @@ mod hosts {
         assert_eq!(to(DataType::Float).run(&strings).expect("numbers"), input);
     }
 
-    /// The same in a child, after it has been done here.
+    /// Runs `run` here, then in a forked child.
     fn after(run: fn()) {
         run();
         let ended = wait(fork(run));
         assert!(ended, "the child did not end well");
     }
 
-    /// A child that does this, or ends after some seconds.
+    /// Forks a child that runs `run` and exits; an alarm ends it if that takes more than some seconds.
     fn fork(run: impl FnOnce()) -> libc::pid_t {
-        // SAFETY: the child calls what the test is about, and leaves.
+        // SAFETY: the child only calls what is tested, and exits.
         unsafe {
             let child = libc::fork();
             assert_ne!(child, -1);
@@ -217,19 +217,19 @@ mod hosts {
         }
     }
 
-    /// Has it ended without an error?
+    /// Waits for a child, and returns whether it ended without an error.
     fn wait(child: libc::pid_t) -> bool {
         let mut status = 0;
-        // SAFETY: waits for a child, and writes its status.
+        // SAFETY: waits for a child process, and writes its status to a local variable.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
     }
 
-    /// One thread makes one thing after the other, for the first time. Meanwhile children are forked, which make the same that
-    /// it is at, and the next.
+    /// Runs `make` for one number after the other on a thread, each for the first time in the process. Meanwhile children are
+    /// forked, which run it for the number that the thread is at, and for the next.
     fn race(make: fn(usize) -> bool, things: usize) {
         let (at, done) = (AtomicUsize::new(0), AtomicBool::new(false));
-        // What the test itself makes once, before.
+        // First, what the test itself initialises once.
         make(usize::MAX);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -254,7 +254,7 @@ mod hosts {
         });
     }
 
-    /// The first cast of a pair, in a mode, of those that have tables. False if there is none of this number.
+    /// Makes the first cast of a pair in a mode, among those with tables; returns false if there is none of this number.
     fn tables(number: usize) -> bool {
         static ALL: LazyLock<Vec<(DType, DType, CastOptions)>> = LazyLock::new(|| {
             let narrow = || DType::ALL.into_iter().filter(|dtype| dtype.bits() <= 8);
@@ -263,7 +263,7 @@ mod hosts {
             let modes =
                 |(from, to)| bridge::every_mode(from, to).into_iter().map(move |mode| (from, to, mode));
             let all = pairs.flat_map(modes).map(|(from, to, mode)| (from, to, bridge::options(&mode)));
-            // Fewer than all, so that a process ends soon.
+            // Only some, so that a process ends soon.
             all.step_by(3).collect()
         });
         let Some(&(from, to, options)) = ALL.get(number) else { return false };
@@ -278,7 +278,7 @@ mod hosts {
     fn tables_of_texts(number: usize) -> bool {
         let floats = DType::ALL.into_iter().filter(|t| t.float_format().is_some() && t.bits() <= 16);
         let Some(dtype) = floats.into_iter().nth(number) else { return false };
-        // Enough for a table, but not for threads.
+        // Enough elements for a table, but not for threads.
         let n = 4 * 4096 - 1;
         let src = vec![0; bridge::size(dtype, n)];
         let texts = text::format_bytes_with::<i32>(&src, dtype, n, &CastOptions::new(), Notation::Plain);
@@ -297,7 +297,7 @@ mod hosts {
 
     // Threads.
 
-    /// The stack of threads that the tests do not want to start: more memory than is left.
+    /// The stack size of threads that must fail to start: more memory than a test leaves.
     const STACK: usize = 64 << 20;
 
     fn no_threads_by_memory() {
@@ -305,9 +305,9 @@ mod hosts {
         without_threads();
     }
 
-    /// From here on, this process gets no more memory than that, as `ulimit -v` has it.
+    /// Limits the memory that this process can get from here on to `more` bytes, as `ulimit -v` does.
     fn limit_memory(more: usize) {
-        // SAFETY: asks for a number, and lowers a limit of this process.
+        // SAFETY: asks for the page size, and lowers a limit of this process.
         unsafe {
             let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
             let pages: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("numbers");
@@ -321,7 +321,7 @@ mod hosts {
 
     fn no_threads_by_number() {
         #[cfg(target_os = "linux")]
-        // SAFETY: gives up the rights that lift the limit, and lowers it, in this process.
+        // SAFETY: gives up the privileges that override the limit, and lowers it, in this process.
         unsafe {
             if libc::geteuid() == 0 {
                 assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
@@ -344,20 +344,20 @@ mod hosts {
 
     // Memory.
 
-    /// Allocates no more than this at once, and so many times more than something small.
+    /// An allocator with limits: `MOST` bytes for any one allocation, and `LEFT` allocations of more than `SMALL` bytes.
     struct Limited;
 
     static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
     static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
     static SMALL: AtomicUsize = AtomicUsize::new(0);
-    /// Bytes that are allocated, and the most that were.
+    /// Bytes that are allocated; [`PEAK`] is their maximum.
     static NOW: AtomicUsize = AtomicUsize::new(0);
     static PEAK: AtomicUsize = AtomicUsize::new(0);
 
     #[global_allocator]
     static ALLOCATOR: Limited = Limited;
 
-    // SAFETY: what the system allocates, or nothing.
+    // SAFETY: every pointer is that of the system's allocator, or null.
     unsafe impl GlobalAlloc for Limited {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             let next = |left: usize| if left == usize::MAX { Some(left) } else { left.checked_sub(1) };
@@ -380,7 +380,7 @@ mod hosts {
         }
     }
 
-    /// Of a thread: however much there is to cast.
+    /// The memory that a scaled cast allocates on a thread is bounded, however much there is to cast.
     fn memory_of_scaled_casts() {
         const SHAPE: [usize; 2] = [512, 512];
         const MOST: usize = 384 << 10;
@@ -433,7 +433,7 @@ mod hosts {
         assert!(most <= MOST, "a scaled cast takes {most} bytes, not {MOST}");
     }
 
-    /// What is large is an error where it needs memory, and nothing happens to it where it needs none.
+    /// With little memory left, large casts return an error if they need memory, and succeed if they need none.
     fn a_limit_of_memory() {
         const N: usize = 4 << 20;
         let floats = vec![1.5f32; N];
@@ -446,7 +446,7 @@ mod hosts {
         let mut place: Vec<f32> = floats;
         for (from, to) in [(DType::F32, DType::F16), (DType::F16, DType::F32), (DType::F32, DType::I32)] {
             let caster = Caster::new(from, to, &CastOptions::new()).expect("it is available");
-            // SAFETY: the same bytes.
+            // SAFETY: these are the same bytes, as u8.
             let bytes = unsafe { std::slice::from_raw_parts_mut(place.as_mut_ptr().cast::<u8>(), 4 * N) };
             let sizes = [from, to].map(|dtype| bridge::size(dtype, N));
             caster.cast(&bytes[..sizes[0]], &mut dst[..sizes[1]], N).expect("sizes that fit");
@@ -472,7 +472,7 @@ mod hosts {
 
         MOST.store(N / 2, Ordering::Relaxed);
         assert!(no_text(text::format_offsets_with::<f32, i32>(&floats, Notation::Plain).unwrap_err()));
-        // The offsets fit here.
+        // Here the offsets can be allocated, but not the texts.
         assert!(no_text(
             text::format_offsets_with::<f64, i32>(&[1e300; N / 16], Notation::Plain).unwrap_err()
         ));
@@ -484,7 +484,7 @@ mod hosts {
                 other => panic!("{other}"),
             }
         }
-        // Nothing else of that size is needed on the way to a small result.
+        // The way to a small result needs no other allocation of that size.
         MOST.store(N + 1, Ordering::Relaxed);
         let nan = Options::new().fnuz_infinity(FnuzInfinity::Nan);
         let result =
@@ -493,8 +493,7 @@ mod hosts {
         assert_eq!(to(DataType::Float8E4M3FNUZ).with(nan).run(&small).unwrap().bytes(), Some(&[0x80][..]));
     }
 
-    /// Whichever allocation is the first that fails, there is an error that says so, which is true of those that `is_memory` is true
-    /// of, and nothing ends the process.
+    /// Whichever allocation is the first to fail, `run` returns an error for which `is_memory` holds, and the process does not end.
     fn from_some_allocation_on<T, E: std::fmt::Debug>(
         what: &str,
         run: impl Fn() -> Result<T, E>,
@@ -519,7 +518,7 @@ mod hosts {
         let halves = values.map(|x| f16::from_f32(x as f32));
         let texts = text::format_slice(&values).expect("real numbers");
         let (offsets, joined) = text::format_offsets::<f64, i32>(&values).expect("real numbers");
-        // Longer than any float needs, and near a tie.
+        // Texts longer than any float needs, and near a tie.
         let long = [format!("0.{}1", "5".repeat(2000)), "1e-400".into(), "9007199254740993".into()];
         from_some_allocation_on("texts of float64", || text::format_slice(&values), is_memory);
         from_some_allocation_on("texts of float16", || text::format_slice(&halves), is_memory);
@@ -547,7 +546,7 @@ mod hosts {
                 _ => false,
             }
         }
-        // The shapes of tensors are not asked for fallibly.
+        // The shapes of tensors are allocated infallibly, so small allocations must succeed.
         SMALL.store(256, Ordering::Relaxed);
         let values: Vec<u8> = (0..N).flat_map(|i| (i as f32 / 8.0).to_le_bytes()).collect();
         let strings: Strings = (0..N).map(|_| "1.5").collect();
@@ -590,11 +589,11 @@ mod hosts {
         }
     }
 
-    /// No cast of one thread allocates: neither the first of a pair, which makes a table, nor any other.
+    /// No cast on one thread allocates, not even the first of a pair, which makes a table.
     fn no_memory_for_casts() {
         const N: usize = 5000;
         let (src, mut dst, mut bits) = (bytes(1 << 18), vec![0; 1 << 18], vec![0; N.div_ceil(8)]);
-        // Whatever the standard library does the first time.
+        // Lets the standard library make its one-time allocations first.
         assert!(Isa::best().is_ok());
         MOST.store(0, Ordering::Relaxed);
         for (from, to) in pairs() {
@@ -611,7 +610,7 @@ mod hosts {
             _ = caster.try_cast(src, dst, N);
             caster.cast_validity(src, None, dst, &mut bits, N).expect("sizes that fit");
         }
-        // Large views would like to have some, and do without.
+        // Large views ask for memory, but do without it if there is none.
         for (from, to) in pairs() {
             views(from, to, &src, &mut dst);
         }
@@ -622,7 +621,7 @@ mod hosts {
         DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to)))
     }
 
-    /// Casts of views: rows, transposes small and large, and more dimensions than there usually are.
+    /// Casts views: rows, small and large transposes, and more dimensions than usual.
     fn views(from: DType, to: DType, src: &[u8], dst: &mut [u8]) {
         let single = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
         let [s, d] = [from, to].map(|dtype| dtype.itemsize() as isize);
@@ -633,7 +632,7 @@ mod hosts {
                 let mut into = StridedViewMut::new(dst, 0, shape, dst_strides);
                 caster.cast_strided(&view, &mut into).expect("inside");
                 let (src, dst) = (src.as_ptr(), dst.as_mut_ptr());
-                // SAFETY: these views, which were inside.
+                // SAFETY: the same views, which the cast above has found to be inside of the buffers.
                 unsafe { caster.cast_strided_raw(src, src_strides, dst, dst_strides, shape) }
                     .expect("not the same memory");
             };
@@ -644,7 +643,7 @@ mod hosts {
             let halves: [isize; 8] = std::array::from_fn(|i| 1 << (7 - i));
             cast(&[2; 8], &halves.map(|n| 2 * n * s), &halves.map(|n| 3 * n * d));
         }
-        // A panel's worth.
+        // A plane large enough for a panel.
         let (wide, high) = (512 / s, 4096 / 16);
         if wide * high * s.max(d) <= src.len() as isize {
             let caster = Caster::new(from, to, &single.stream_from(0)).expect("it is available");
@@ -658,12 +657,12 @@ mod hosts {
 
     // The variable.
 
-    /// An instruction set that no machine with the other one has.
+    /// Returns an instruction set that no machine with `isa` has.
     fn another(isa: Isa) -> Isa {
         if isa == Isa::Neon || Isa::available().contains(&Isa::Neon) { Isa::Avx2 } else { Isa::Neon }
     }
 
-    /// Casts that name no instruction set are an error, and write nothing; those that name one are not concerned.
+    /// Casts whose options name no instruction set return an error and write nothing; those that name one are unaffected.
     fn another_machines_isa() {
         let wrong = Isa::best().expect_err("it is not available");
         assert!(
@@ -686,7 +685,7 @@ mod hosts {
 
     // Stacks.
 
-    /// The most bytes of the stack that something takes of a thread, and the pair for which.
+    /// The most bytes that something takes of a thread's stack, and the pair for which it does.
     #[derive(Clone, Copy)]
     struct Peak {
         bytes: usize,
@@ -715,14 +714,14 @@ mod hosts {
         }
     }
 
-    /// Runs something on a thread whose stack has been painted, and says how far down the paint is gone.
+    /// Runs `run` on a thread whose stack is filled with a pattern, and returns how many bytes of it were overwritten.
     fn painted(run: &mut dyn FnMut()) -> usize {
         const SIZE: usize = 256 << 10;
         const PAINT: u8 = 0xA7;
-        // Mapped and painted once: what a thread has left on it is painted over when that has been measured.
+        // Mapped and filled once; what a thread overwrites is filled again after it was measured.
         static STACK: LazyLock<usize> = LazyLock::new(|| {
             let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
-            // SAFETY: new memory, of which all is written.
+            // SAFETY: maps new memory, and writes no more than that.
             unsafe {
                 let stack = libc::mmap(ptr::null_mut(), SIZE, access, kind, -1, 0);
                 assert_ne!(stack, libc::MAP_FAILED);
@@ -732,7 +731,7 @@ mod hosts {
         });
 
         extern "C" fn body(run: *mut libc::c_void) -> *mut libc::c_void {
-            // SAFETY: what `painted` passes, which waits for this.
+            // SAFETY: this is the pointer that `painted` passes; it stays valid, because `painted` waits for this thread.
             let run = unsafe { &mut *run.cast::<&mut dyn FnMut()>() };
             let result = catch_unwind(AssertUnwindSafe(run));
             if result.is_err() { 1 as _ } else { ptr::null_mut() }
@@ -740,8 +739,8 @@ mod hosts {
 
         let mut run = run;
         let stack = ptr::with_exposed_provenance_mut::<libc::c_void>(*STACK);
-        // SAFETY: a thread on memory that was mapped for it, and that is read when it has ended; every call is checked. The
-        // process has one thread that comes here.
+        // SAFETY: the thread's stack is memory mapped for it, and is read only after the thread has ended; every call is
+        // checked. Only one thread of the process calls this function.
         unsafe {
             let mut attributes = std::mem::zeroed();
             assert_eq!(libc::pthread_attr_init(&mut attributes), 0);
@@ -752,14 +751,14 @@ mod hosts {
             assert!(failed.is_null(), "a panic");
             assert_eq!(libc::pthread_attr_destroy(&mut attributes), 0);
             let bytes = std::slice::from_raw_parts_mut(stack.cast::<u8>(), SIZE);
-            // In lines of 64 bytes, which is as near as anybody asks.
+            // Lines of 64 bytes are precise enough.
             let untouched = 64 * bytes.chunks(64).take_while(|line| **line == [PAINT; 64]).count();
             bytes[untouched..].fill(PAINT);
             SIZE - untouched
         }
     }
 
-    /// The bytes of the stack that casts, casts in place and checked casts may take, the first one of a pair, which makes its table, too.
+    /// The bytes of the stack that casts, casts in place and checked casts may take, including the first of a pair, which makes its table.
     const CASTS: usize = 12 << 10;
     const SHARED: usize = 16 << 10;
     const STRIDED: usize = 20 << 10;
@@ -800,7 +799,7 @@ mod hosts {
         let (src, mut dst, mut bits) = (bytes(16 * N), vec![0; 16 * N], vec![0; N.div_ceil(8)]);
         let [mut checked, mut shared] = [Peak::NONE; 2];
         for (from, to) in pairs() {
-            // Zeros are in the range of everything, and all bits are not.
+            // Zeros are in the range of every dtype; random bits are not.
             for src in [&src[..], &vec![0; 16 * N]] {
                 for n in [N, 100] {
                     let sizes = [from, to].map(|dtype| bridge::size(dtype, n));
@@ -831,7 +830,7 @@ mod hosts {
         let [mut strided, mut sliced, mut checked, mut reported] = [Peak::NONE; 4];
         for (from, to) in pairs() {
             strided.of((from, to), || views(from, to, &src, &mut dst));
-            // Rows, boxes along the memory of the source and then in row-major order, and more dimensions than there usually are.
+            // Rows, boxes along the memory of the source, then in row-major order, and more dimensions than usual.
             let single = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
             let [s, d] = [from, to].map(|dtype| dtype.itemsize() as isize);
             let halves: [isize; 8] = std::array::from_fn(|i| 1 << i);
@@ -873,7 +872,7 @@ mod hosts {
         checked.at_most("a checked strided cast", STRIDED_CHECKED);
     }
 
-    /// Of records in records as deep as they may be, some of them arrays, whose elements do not lie behind each other.
+    /// The stacks of casts of records nested as deep as they may be, some of them arrays whose elements are not adjacent.
     fn stacks_of_records() {
         let nested = |element: &str| {
             (1..32).fold(format!("'{element}'"), |inner, level| {
@@ -893,7 +892,7 @@ mod hosts {
         records.at_most("a cast of records", RECORDS);
     }
 
-    /// The largest of a handful of casts each, with texts that take exact decimals.
+    /// The largest stack of some casts of each system, with texts that take exact decimals.
     fn stacks_of_systems() {
         const N: usize = 5000;
         let is_of = |run: &mut dyn FnMut()| {
@@ -934,7 +933,7 @@ mod hosts {
         zarr.at_most("cast_value", SYSTEMS);
     }
 
-    /// Of every pair that a scheme has, with scales found and given, by registers and by the reference; of floats, by each profile.
+    /// The stacks of every pair of each scheme, with scales found and given, in registers and on the reference; of floats, by each profile.
     fn stacks_of_scaled_casts() {
         const SHAPE: [usize; 2] = [16, 640];
         let n = SHAPE[0] * SHAPE[1];
@@ -964,7 +963,7 @@ mod hosts {
                     let scales = &mut scales[..bytes];
                     let found = q.quantize(data, &SHAPE, codes, scales);
                     q.quantize_given(data, &SHAPE, scales, None, codes).expect("sizes that fit");
-                    // (Some profiles find no scales.)
+                    // Some profiles cannot find scales.
                     match found {
                         Ok(_) => quantizer = Some((q, bytes)),
                         Err(error) => assert!(matches!(error, scaled::Error::ProfileNeeds { .. }), "{error}"),

@@ -1,5 +1,5 @@
-//! Casts on several threads give what the caller alone gives: for every number of threads and size of chunk, in every
-//! kind of pool, in a bad environment, with a host that does not do its work, after a fork, and without threads.
+//! Casts on several threads give what a cast on the calling thread gives: for every number of threads and size of chunk, in
+//! every kind of pool, in a hostile floating-point environment, with a host that skips work, after a fork, and without threads.
 
 mod bridge;
 
@@ -48,7 +48,7 @@ fn main() {
     suite.run().exit();
 }
 
-/// The pools of all tests: to start one takes longer than most of them.
+/// Returns a pool of so many threads. All tests share the pools, since starting one takes longer than most tests.
 fn pool(threads: usize) -> &'static ThreadPool {
     static POOLS: LazyLock<BTreeMap<usize, ThreadPool>> = LazyLock::new(|| {
         let pool = |n| rayon::ThreadPoolBuilder::new().num_threads(n).build().expect("threads can start");
@@ -57,7 +57,7 @@ fn pool(threads: usize) -> &'static ThreadPool {
     &POOLS[&threads]
 }
 
-/// A host that owns threads: those of a pool, one task each.
+/// A host with threads of its own: it spawns each task in a pool.
 struct Host<'a>(&'a ThreadPool);
 
 impl ParallelFor for Host<'_> {
@@ -70,7 +70,7 @@ fn caster(isa: Isa, from: DType, to: DType, options: CastOptions) -> Caster {
     Caster::new(from, to, &options.isa(isa)).expect("it is available")
 }
 
-/// A destination in the middle of canaries.
+/// A destination between canaries.
 struct Guarded {
     bytes: Vec<u8>,
     at: usize,
@@ -95,13 +95,13 @@ impl Guarded {
     }
 }
 
-/// Every target, number of threads and size of chunk: in a pool, on threads of its own, and on those of a host.
+/// Every target, number of threads and size of chunk: in a pool, on threads that the cast starts, and on those of a host.
 fn invariant(isa: Isa, from: DType) {
     const N: usize = 9003;
     // Chunks of one element take a lock each.
     const FEW: usize = 331;
     for (i, to) in share("threads", isa, from, 6).enumerate() {
-        // Both packed layouts, and no small difference between a part and the whole: that streams.
+        // Both packed layouts; and a whole cast may stream where a chunk alone would not.
         let packing = [Packing::LowFirst, Packing::HighFirst][i % 2];
         let options = CastOptions::new().src_packing(packing).dst_packing(packing).stream_from(4 << 10);
         let caster = caster(isa, from, to, options);
@@ -112,7 +112,7 @@ fn invariant(isa: Isa, from: DType) {
             let mut expected = vec![0; size(to)];
             caster.cast(&src, &mut expected, n).expect("sizes that fit");
             for threads in THREADS {
-                // An address that is no multiple of anything, and one that is.
+                // An odd offset, and one of a whole cache line.
                 let at = [5, 64][threads % 2];
                 let mut dst = Guarded::new(at, expected.len());
                 let how = Parallel::new().chunk(chunk);
@@ -124,7 +124,7 @@ fn invariant(isa: Isa, from: DType) {
                 check("on a host", &|dst| {
                     caster.par_cast_with(&src, dst, n, &how.host(&Host(pool(threads))))
                 });
-                // To start threads takes long.
+                // Starting threads takes long, so not for every target.
                 if i % 6 == 0 {
                     check("own threads", &|dst| caster.par_cast_with(&src, dst, n, &how.threads(threads)));
                 }
@@ -148,14 +148,14 @@ fn against_the_oracle(isa: Isa, from: DType) {
     }
 }
 
-/// As large as it takes to be divided without being asked, one element less and one more; and so large that the
-/// destination goes past the caches.
+/// Sizes around that from which casts are divided by default, and around that from which they start threads of their
+/// own; with and without non-temporal stores.
 fn sizes(isa: Isa) {
     use DType::*;
     for (from, to) in [(F32, BF16), (F4E2M1, F32), (F32, F6E3M2), (I64, I64), (C64, I8), (U2, U4)] {
         let bits = (from.bits() + to.bits()) as usize;
         let least = if isa == Isa::Scalar { 256 << 10 } else { 4 << 20 } * 8 / bits;
-        // The last two: where threads of its own start.
+        // The last two are around the size from which a cast starts threads of its own.
         for n in [least - 1, least, least + 1, 2 * least + 3, 4 * least - 1, 4 * least] {
             for options in [CastOptions::new(), CastOptions::new().stream_from(0)] {
                 let caster = caster(isa, from, to, options);
@@ -178,12 +178,12 @@ fn sizes(isa: Isa) {
     }
 }
 
-/// Two threads are in chunks of a cast at the same time: the first one to end a chunk waits there for another.
+/// Two threads cast chunks at the same time: the first to end a chunk waits in the callback for another thread.
 fn at_once(isa: Isa) {
     const N: usize = 1 << 12;
     let caster = caster(isa, DType::U8, DType::F32, CastOptions::new());
     let src = bytes(N);
-    // (A pool of its own, because threads wait for each other here.)
+    // Not a shared pool, because threads wait for each other here.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can start");
     for what in ["in a pool", "own threads", "on a host"] {
         let (seen, another) = (Mutex::new(HashSet::new()), Condvar::new());
@@ -236,7 +236,7 @@ fn progress(isa: Isa) {
         seen.sort_unstable();
         assert_eq!(seen, (1..=100).map(|i| 100 * i).collect::<Vec<_>>(), "{threads} threads");
     }
-    // A job for one thread has chunks, too.
+    // A cast on one thread has chunks, too.
     let calls = AtomicUsize::new(0);
     let count = |_: Progress| {
         calls.fetch_add(1, Ordering::Relaxed);
@@ -261,7 +261,7 @@ fn cancelled(isa: Isa) {
             }
             other => panic!("{other:?} on {threads} threads"),
         }
-        // To stop after the last chunk is too late.
+        // After the last chunk, it is too late to stop.
         let late = |progress: Progress| match progress.done == n {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -293,7 +293,7 @@ fn odd_hosts(isa: Isa) {
     }
 }
 
-/// A panic of another job of the pool, and one of a callback, harm no cast.
+/// A panic of another job in the pool does not affect a cast, and one of a callback reaches the caller.
 fn panics(isa: Isa) {
     let caster = caster(isa, DType::U8, DType::F32, CastOptions::new());
     let (n, src) = (100_000, bytes(100_000));
@@ -304,7 +304,7 @@ fn panics(isa: Isa) {
     let how = Parallel::new().chunk(1000);
     for _ in 0..20 {
         dst.fill(0x5A);
-        // Without a message of the panic hook.
+        // `resume_unwind` does not call the panic hook, so nothing is printed.
         pool.spawn(|| std::panic::resume_unwind(Box::new("somebody else")));
         pool.install(|| caster.par_cast_with(&src, &mut dst, n, &how)).unwrap();
         assert!(dst == expected);
@@ -315,7 +315,7 @@ fn panics(isa: Isa) {
     };
     let cast = || pool.install(|| caster.par_cast_with(&src, &mut dst, n, &how.progress(&bad)));
     assert!(catch_unwind(AssertUnwindSafe(cast)).is_err(), "the panic of a callback comes out");
-    // On a thread that is not the caller's, too, and as it is. (The caller's waits for it.)
+    // A panic on another thread reaches the caller too, with its payload. The calling thread waits until it happens.
     let (here, another) = (std::thread::current().id(), Barrier::new(2));
     let bad = |_: Progress| {
         another.wait();
@@ -332,15 +332,15 @@ fn panics(isa: Isa) {
     assert!(dst == expected);
 }
 
-/// Threads that are busy with something else are not waited for: they may be waiting for the caller. Nor do they cast
-/// anything when they come at last.
+/// A cast does not wait for threads that are busy with something else, because they may be waiting for the caller. When
+/// such threads are free at last, they cast nothing.
 fn busy(isa: Isa) {
     let caster = caster(isa, DType::U8, DType::F32, CastOptions::new());
     let (n, src) = (102_400, bytes(102_400));
     let mut expected = vec![0; 4 * n];
     caster.cast(&src, &mut expected, n).unwrap();
     let mut dst = vec![0; 4 * n];
-    // (A pool of its own, because all of its threads are busy here.)
+    // Not a shared pool, because all threads are busy here.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
     let (of_caller, all_wait) = (Mutex::new(()), Barrier::new(3));
     let casts = AtomicUsize::new(0);
@@ -378,7 +378,7 @@ fn uninitialised(isa: Isa) {
     assert!(*out == *expected);
 }
 
-/// Threads of a pool have the floating-point environment of whoever started it.
+/// Threads of a pool inherit the floating-point environment of the thread that started it.
 #[cfg(target_arch = "x86_64")]
 mod environment {
     use core::arch::asm;
@@ -389,13 +389,13 @@ mod environment {
     const BAD: u32 = 0xDFC0;
 
     fn set(bits: u32) {
-        // SAFETY: valid bits. Nothing else runs on these threads than casts, which guard themselves.
+        // SAFETY: the bits are valid. Only casts run on these threads, and they guard themselves against them.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack)) };
     }
 
     fn get() -> u32 {
         let mut bits = 0u32;
-        // SAFETY: reads the register.
+        // SAFETY: only reads the register.
         unsafe { asm!("stmxcsr [{}]", in(reg) &mut bits, options(nostack)) };
         bits
     }
@@ -418,7 +418,7 @@ mod environment {
     }
 }
 
-/// What needs a process of its own.
+/// Tests that need a process of their own.
 #[cfg(unix)]
 mod child {
     use std::process::Command;
@@ -432,7 +432,7 @@ mod child {
         "no threads for the pool",
         "no threads at all",
     ];
-    /// Enough to be divided.
+    /// Enough elements that casts are divided.
     const N: usize = 1 << 22;
 
     pub(super) fn start(name: &str, isa: Isa) {
@@ -449,10 +449,10 @@ mod child {
     pub(super) fn run(name: &str) {
         let (src, mut dst) = (vec![1; N], vec![0; N]);
         // At least two threads, whatever the machine has.
-        // SAFETY: nothing else runs yet.
+        // SAFETY: no other thread runs yet.
         unsafe { std::env::set_var("RAYON_NUM_THREADS", "3") };
-        // Ends the process when something waits forever.
-        // SAFETY: no handler, no memory.
+        // Ends the process if something waits forever.
+        // SAFETY: sets a timer; there is no handler, and no memory is touched.
         unsafe { libc::alarm(20) };
         match name {
             "a fork after casts" => {
@@ -484,10 +484,10 @@ mod child {
         assert!(src == dst, "another result");
     }
 
-    /// Runs this in a child, which has no thread but this.
+    /// Runs `run` in a child process, which has no other thread.
     fn forked(run: impl FnOnce()) {
         let mut status = 0;
-        // SAFETY: the child casts, as the test is about, and leaves.
+        // SAFETY: the child only casts, which is what this tests, and exits.
         unsafe {
             let child = libc::fork();
             assert_ne!(child, -1);
@@ -508,7 +508,7 @@ mod child {
     fn forbid_threads() {
         let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
         let pages: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("numbers");
-        // SAFETY: asks for a number, and lowers a limit of this process.
+        // SAFETY: asks for the page size, and lowers a limit of this process.
         unsafe {
             let page = libc::sysconf(libc::_SC_PAGESIZE) as u64;
             let limit = pages * page + (1 << 20);

@@ -1,5 +1,5 @@
 //! Strided casts against a loop over the elements: strides of every kind, random views, every order of dimensions. Bytes
-//! that are no element of the destination stay as they are, and views that leave their buffers are errors.
+//! that belong to no element of the destination stay as they are, and views that exceed their buffers are errors.
 
 mod bridge;
 
@@ -17,7 +17,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 const CANARY: u8 = 0xC5;
 
-/// Every size of an element on either side, and kinds of casts that have kernels of their own.
+/// Pairs with every size of an element on either side, and kinds of casts that have kernels of their own.
 const PAIRS: [(DType, DType); 14] = [
     (DType::U8, DType::I8),
     (DType::F32, DType::BF16),
@@ -68,7 +68,7 @@ fn caster_with(isa: Isa, from: DType, to: DType, options: CastOptions) -> Caster
     Caster::new(from, to, &options.isa(isa)).expect("it is available")
 }
 
-/// The strides of one side, and where the first element is in a buffer without a byte to spare.
+/// The strides of one side, the smallest buffer that holds all its elements, and where the first element lies in it.
 struct Laid {
     strides: Vec<isize>,
     offset: usize,
@@ -91,7 +91,7 @@ impl Laid {
     }
 }
 
-/// Casts along these strides, and compares with a loop over the elements, each of which the reference casts.
+/// Casts along these strides, and compares with a loop over the elements that casts each with the reference.
 fn check(
     isa: Isa,
     from: DType,
@@ -103,7 +103,7 @@ fn check(
     check_with(isa, from, to, CastOptions::new(), [0, 0], shape, src_strides, dst_strides);
 }
 
-/// The same with options, so many bytes further in both buffers.
+/// As [`check`], but with options, and with the elements so many bytes further into each buffer.
 #[expect(clippy::too_many_arguments, reason = "a cast has as many")]
 fn check_with(
     isa: Isa,
@@ -155,8 +155,8 @@ fn check_with(
     );
 }
 
-/// Checks the other casts of views too: on threads, and those that say what is lost, which must say what a cast of the elements in
-/// row-major order does.
+/// Checks the other casts of views: those on threads, and checked casts, which must report what a checked cast of the elements in
+/// row-major order reports.
 fn check_all(
     isa: Isa,
     from: DType,
@@ -209,7 +209,7 @@ fn check_all(
         assert_eq!(to_view, of_bytes, "{}", what());
         assert!(to_view.is_err() || got == expected, "{}", what());
     };
-    // SAFETY: a view in its buffer.
+    // SAFETY: all elements of the view lie in its buffer.
     let pointed =
         unsafe { StridedView::from_ptr(src.as_ptr().wrapping_add(source.offset), shape, &source.strides) };
     let got = to_view(&mut |out| {
@@ -236,17 +236,17 @@ fn check_all(
     same(done, caster.same_value(&dense, &mut out, elements), got);
 }
 
-/// The dimensions of a shape, the last one first.
+/// Returns the dimensions of a shape, the last one first.
 fn in_order(shape: &[usize]) -> Vec<usize> {
     (0..shape.len()).rev().collect()
 }
 
-/// Strides of two dimensions, each along the lattice, at shapes that leave a rest everywhere.
+/// Every combination of some strides of two dimensions, with shapes that leave a tail in every loop.
 fn lattice(isa: Isa, from: DType, to: DType) {
     let (s, d) = (from.itemsize() as isize, to.itemsize() as isize);
     let (mut case, step) = (0, bridge::step(isa, 13));
     for (rows, columns) in [(1, 1), (3, 5), (2, 300), (19, 66), (70, 1)] {
-        // Of the columns of the destination; rows lie behind them.
+        // `dst` is the stride of columns; rows of the destination must not overlap.
         for dst in [d, -d, d + 1, -d - 1, 2 * d, 3 * d + 1, 4 * d] {
             for dst_row in [dst * columns, -(dst * columns), dst.abs() * columns + 7] {
                 for src in [0, 1, -1, s, -s, s + 1, -s - 1, 2 * s, -2 * s, 3 * s, 4 * s, 5 * s] {
@@ -264,7 +264,7 @@ fn lattice(isa: Isa, from: DType, to: DType) {
     }
 }
 
-/// Strides that lay dimensions behind each other, in this order from the densest on, with gaps between.
+/// Returns strides under which the dimensions nest in the given order, the densest first, with a gap between steps.
 fn packed(shape: &[usize], order: &[usize], item: usize, gap: usize) -> Vec<isize> {
     let mut strides = vec![0; shape.len()];
     let mut next = item;
@@ -275,7 +275,7 @@ fn packed(shape: &[usize], order: &[usize], item: usize, gap: usize) -> Vec<isiz
     strides
 }
 
-/// Every order of three dimensions on either side, with and without gaps, and larger planes than tiles.
+/// Every order of three dimensions on either side, with and without gaps, and with planes larger than tiles.
 fn orders(isa: Isa, from: DType, to: DType) {
     const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
     let (mut case, step) = (0, bridge::step(isa, 11));
@@ -295,7 +295,7 @@ fn orders(isa: Isa, from: DType, to: DType) {
     }
 }
 
-/// As many dimensions as nearly every view has at most, and more: in order, backwards, and one side turned by one.
+/// As many dimensions as views rarely exceed, and more: in order, backwards, and with one side rotated by one.
 fn many_dimensions(isa: Isa, from: DType, to: DType) {
     for n in [5, 6, 7, 8, 13] {
         let order: Vec<usize> = (0..n).collect();
@@ -314,7 +314,8 @@ fn many_dimensions(isa: Isa, from: DType, to: DType) {
     }
 }
 
-/// Rows of every length that is cast, or moved, in another way than the one before, in an environment of their own.
+/// Rows of lengths around which kernels change the way in which they cast or move elements; also rounding up, which takes a
+/// floating-point environment of its own.
 fn rows(isa: Isa, from: DType, to: DType) {
     let (s, d) = (from.itemsize(), to.itemsize());
     for columns in [1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128, 255, 256, 300, 1025, 4097] {
@@ -328,11 +329,11 @@ fn rows(isa: Isa, from: DType, to: DType) {
     }
 }
 
-/// Planes of one panel and of several, whole ones and with a rest on either side; rows that begin at the same byte of a
-/// line and others, ahead of a line and at one; backwards, and several planes behind each other.
+/// Planes of one panel and of several, whole or with a tail on either side; with rows that all begin at the same byte of a
+/// cache line or do not, in front of a line or at one; backwards, and several planes behind each other.
 fn panels(isa: Isa, from: DType, to: DType) {
     let (s, d) = (from.itemsize(), to.itemsize());
-    // The least that has panels, and what lies in a line on the side where that is more.
+    // The smallest plane that has panels, and the elements of a cache line on the side with more of them.
     let (along, across, line) = (512 / s, 256 / d, 64 / s.min(d));
     let streaming = CastOptions::new().stream_from(0);
     for [across, along] in
@@ -347,7 +348,7 @@ fn panels(isa: Isa, from: DType, to: DType) {
             check_with(isa, from, to, streaming, further, &shape, src, dst);
         }
     }
-    // Rows of whole lines, which begin within one.
+    // Rows that are a whole number of cache lines long, but begin within one.
     let whole = [1, across.next_multiple_of(line), along.next_multiple_of(line)];
     let [src, dst] = [packed(&whole, &[2, 1, 0], s, 0), packed(&whole, &[1, 2, 0], d, 0)];
     for further in [[0, 0], [s, d], [32, 16], [16, 32]] {
@@ -368,7 +369,7 @@ fn panels(isa: Isa, from: DType, to: DType) {
     check_with(isa, from, to, streaming, [0, 0], &three, src, dst);
 }
 
-/// Two, three and four channels: picked out, taken apart, and put together.
+/// Two to five channels: one picked out, deinterleaved, and interleaved.
 fn channels(isa: Isa, from: DType, to: DType) {
     for channels in 2..=5 {
         for pixels in [1, 2, 15, 64, 1000, 5003] {
@@ -384,7 +385,7 @@ fn channels(isa: Isa, from: DType, to: DType) {
     }
 }
 
-/// A view of up to nine dimensions: a permutation of them, gaps and signs for the destination, anything for the source.
+/// Random views of up to nine dimensions: the destination has them permuted, with gaps and of either sign; the source has any strides.
 fn random_views(isa: Isa, from: DType) {
     let config = Config { cases: bridge::cases(400), failure_persistence: None, ..Config::default() };
     let dimension = (
@@ -398,7 +399,7 @@ fn random_views(isa: Isa, from: DType) {
         (prop::sample::select(&DType::ALL[..]), prop::collection::vec(dimension, 0..=9), any::<bool>());
     TestRunner::new(config)
         .run(&case, |(to, mut dims, by_items)| {
-            // No more elements than a loop over them can take.
+            // Few enough elements for a loop over them.
             let mut elements = 1;
             for dim in &mut dims {
                 dim.0 = dim.0.min(20_000 / elements);
@@ -426,11 +427,11 @@ fn random_views(isa: Isa, from: DType) {
         .unwrap();
 }
 
-/// Every second element, backwards, to columns.
+/// Casts every second element, backwards, to columns, and compares with the oracle.
 fn against_the_oracle(isa: Isa, from: DType) {
     for to in bridge::share("oracle", isa, from, 4) {
         let codes: Vec<u128> = match from.bits() {
-            // Several rows of those of which there are few.
+            // Several times every code, for dtypes of few codes.
             0..=8 => (0..256).map(|code| code & ((1 << from.bits()) - 1)).collect(),
             _ => bridge::codes(from, to).iter().copied().step_by(13).collect(),
         };
@@ -463,9 +464,8 @@ fn against_the_oracle(isa: Isa, from: DType) {
     }
 }
 
-/// Rows of a view that is larger than the limit: longer ones are streamed, shorter ones are not. Behind a row there is a
-/// gap, or the next one, which goes on in the line where it ends; lines begin with the first row, or in it, or across
-/// elements.
+/// Rows of a view that is larger than the limit for streaming: long rows are streamed, short ones are not. A row is followed
+/// by a gap, or by the next row in the same cache line. Cache lines begin at the first element, at a later one, or within one.
 fn streamed_rows(isa: Isa) {
     let options = CastOptions::new().isa(isa);
     let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
@@ -493,7 +493,7 @@ fn streamed_rows(isa: Isa) {
     }
 }
 
-/// A cast of u8 to u16 that must fail, and write nothing.
+/// Runs a cast of u8 to u16 that must fail and write nothing; returns its error.
 fn fails(
     isa: Isa,
     src: (usize, usize, &[usize], &[isize]),
@@ -514,7 +514,7 @@ fn fails(
 fn outside(isa: Isa) {
     use Side::{Destination, Source};
     let good = |shape: &'static [usize]| (64, 0, shape, &[2isize][..]);
-    // One byte too many on either end, and as many as there are.
+    // One byte beyond either end, and exactly the bytes that there are.
     let bounds = |side, first, end, given| Error::ViewBounds { side, first, end, given };
     let shape = &[4usize][..];
     assert_eq!(fails(isa, (3, 0, shape, &[1]), good(&[4])), bounds(Source, 0, 4, 3));
@@ -540,7 +540,7 @@ fn outside(isa: Isa) {
     assert!(matches!(offset, Error::ViewBounds { side: Source, .. }), "{offset}");
     let many = fails(isa, (64, 0, &[1 << 22; 3], &[0; 3]), (64, 0, &[1 << 22; 3], &[2; 3]));
     assert!(matches!(many, Error::SizeOverflow { side: Destination, .. }), "{many}");
-    // No elements, hence nothing outside.
+    // Without elements, nothing lies outside of a buffer.
     let none = StridedView::new(&[], 9, &[0, 7], &[isize::MIN, 3]);
     let nothing = caster(isa, DType::U8, DType::U16)
         .cast_strided(&none, &mut StridedViewMut::new(&mut [], 7, &[0, 7], &[0, 0]));
@@ -550,7 +550,7 @@ fn outside(isa: Isa) {
     let report = caster(isa, DType::U16, DType::U8)
         .cast_strided_checked(&none, &mut StridedViewMut::new(&mut [], 0, &shape, &[1, 1, 1]));
     assert_eq!(report, Ok(CastReport::default()));
-    // A source alone.
+    // Reports have only a source.
     let narrows = caster(isa, DType::U16, DType::U8);
     assert_eq!(narrows.report_strided(&none), Ok(CastReport::default()));
     let report = |shape: &[usize], strides: &[isize]| {
@@ -563,7 +563,7 @@ fn outside(isa: Isa) {
     assert!(matches!(report(&[1 << 22; 3], &[0; 3]), Error::SizeOverflow { side: Source, .. }));
     let strides = Error::StrideCount { side: Source, dimensions: 2, strides: 1 };
     assert_eq!(report(&[2, 0], &[1]), strides);
-    // SAFETY: nothing is there, and nothing is read.
+    // SAFETY: the elements lie nowhere, but the view is refused before any is read.
     let pointed = unsafe { StridedView::from_ptr([7; 2].as_ptr(), &[2, 2], &[isize::MAX, isize::MAX]) };
     assert!(matches!(narrows.report_strided(&pointed), Err(Error::SizeOverflow { side: Source, .. })));
 }
@@ -591,7 +591,7 @@ fn wrong_views(isa: Isa) {
     for (src, dst, expected) in cases {
         assert_eq!(fails(isa, src, dst), expected);
     }
-    // Those that check say the same, and a loss leaves everything as it is.
+    // Checked casts give the same errors, and a loss leaves the destination as it is.
     let (src, mut out) = ([1, 0xFF, 3, 4], [CANARY; 4]);
     let narrows = caster(isa, DType::I8, DType::U8);
     let (from, mut to) =
@@ -607,7 +607,7 @@ fn wrong_views(isa: Isa) {
     assert_eq!(out, [CANARY; 4]);
     let mut to = StridedViewMut::new(&mut out, 0, &[5], &[1]);
     assert_eq!(narrows.cast_strided_checked(&from, &mut to), Err(mismatch(Some(0), 4, 5)));
-    // A stride of one element is never used.
+    // The stride of a dimension with one element is never used.
     let mut out = [0; 2];
     let one = StridedView::new(&[7], 0, &[1], &[isize::MIN]);
     let one_out = &mut StridedViewMut::new(&mut out, 0, &[1], &[0]);
@@ -628,7 +628,7 @@ fn wrong_views(isa: Isa) {
     }
 }
 
-/// Fields of records, which lie between each other, and views that overlap or could.
+/// Interleaved fields of records, and views that overlap or could overlap.
 fn pointers(isa: Isa) {
     let caster = caster(isa, DType::U16, DType::F32);
     // A u16 at byte 1, and an f32 at byte 5, of records of 10 bytes.
@@ -639,7 +639,7 @@ fn pointers(isa: Isa) {
         record[5..9].copy_from_slice(&f32::from(x).to_ne_bytes());
     }
     let first = records.as_mut_ptr();
-    // SAFETY: the fields are in the records, and nobody else has them.
+    // SAFETY: the fields lie in the records, and nothing else accesses these.
     let cast = |src: usize, src_stride: isize, dst: usize, dst_stride: isize, n: usize| unsafe {
         caster.cast_strided_raw(first.add(src), &[src_stride], first.add(dst), &[dst_stride], &[n])
     };
@@ -655,7 +655,7 @@ fn pointers(isa: Isa) {
     cast(1, 10, 5, 10, 1001).unwrap();
     assert!(records == expected);
     let first = records.as_mut_ptr();
-    // The second field of even records to that of odd ones.
+    // Copies the second field of even records to that of odd ones.
     // SAFETY: as above.
     unsafe {
         let floats = Caster::new(DType::F32, DType::F32, &CastOptions::new().isa(isa)).unwrap();
@@ -666,13 +666,13 @@ fn pointers(isa: Isa) {
         odd[5..9].copy_from_slice(&even[5..9]);
         assert!(*record == records[20 * i..][..20]);
     }
-    // The left half of a matrix to its right half, rows as they are and the other way round: no element is in both,
-    // though rows lie between each other.
+    // Casts the left half of a matrix to its right half, with the rows in reverse: the halves share no element, though
+    // their rows alternate in memory.
     let same = Caster::new(DType::U16, DType::F16, &CastOptions::new().isa(isa)).unwrap();
     let mut matrix = bytes(2 * 40 * 30);
     let before = matrix.clone();
     let first = matrix.as_mut_ptr();
-    // SAFETY: the halves are in the matrix.
+    // SAFETY: both halves lie in the matrix, and share no element.
     unsafe { same.cast_strided_raw(first, &[80, 2], first.add(40 + 29 * 80), &[-80, 2], &[30, 20]).unwrap() };
     for i in 0..30 {
         let (left, right) = matrix[80 * (29 - i)..][..80].split_at(40);
@@ -681,15 +681,15 @@ fn pointers(isa: Isa) {
         same.cast(&before[80 * i..][..40], &mut expected, 20).unwrap();
         assert!(*right == expected);
     }
-    // One column further they have one in common.
+    // A destination that begins one column earlier has a column in common with the source.
     // SAFETY: as above.
     let error = unsafe { same.cast_strided_raw(first, &[80, 2], first.add(38), &[80, 2], &[30, 20]) };
     assert_eq!(error, Err(Error::Overlap));
-    // Backwards, and checked box by box: one does not begin behind the first element.
+    // A checked cast backwards, which goes box by box: boxes lie in front of the first element in memory.
     let narrows = self::caster(isa, DType::U16, DType::U8);
     let (numbers, shape) = ([7u16; 20_000], [20_000]);
     let mut out = vec![CANARY; 20_000];
-    // SAFETY: the elements of the array.
+    // SAFETY: the view's elements are those of the array, from the last to the first.
     let from = unsafe { StridedView::from_ptr(numbers.as_ptr().add(19_999).cast(), &shape, &[-2]) };
     let mut to = StridedViewMut::new(&mut out, 0, &shape, &[1]);
     assert!(narrows.cast_strided_checked(&from, &mut to).unwrap().is_exact());
@@ -698,7 +698,7 @@ fn pointers(isa: Isa) {
     let first = records.as_mut_ptr();
     // Nothing is touched at these addresses.
     let nowhere = core::ptr::without_provenance_mut::<u8>(usize::MAX - 3);
-    // SAFETY: an error before anything is read.
+    // SAFETY: the cast returns an error before it reads anything.
     let error = unsafe { caster.cast_strided_raw(nowhere, &[2], first, &[4], &[4]) };
     assert!(matches!(error, Err(Error::SizeOverflow { side: Side::Source, .. })), "{error:?}");
     // SAFETY: as above.
@@ -709,7 +709,7 @@ fn pointers(isa: Isa) {
     assert!(matches!(error, Err(Error::SizeOverflow { side: Side::Destination, .. })), "{error:?}");
 }
 
-/// Who hears of slices, who stops them, and where there are none.
+/// Slices of a view: progress is reported for each, a callback can stop between them, and some views have none.
 fn slices(isa: Isa) {
     let caster = caster(isa, DType::U8, DType::U16);
     let (src, shape, strides) = (bytes(100 * 100), [100, 100], [1, 100]);
@@ -725,7 +725,7 @@ fn slices(isa: Isa) {
         (caster.par_cast_strided_with(&view, &mut to, how), core::mem::take(&mut *told.lock().unwrap()))
     };
     let how = Parallel::new().threads(1).chunk(1000).progress(&tell);
-    // Rows of 100 elements of the destination, 10 at a time.
+    // Slices are 10 rows of the destination, of 100 elements each.
     let expected = (1..=5).map(|i| (1000 * i, 10_000)).collect::<Vec<_>>();
     let stopped = Err(Error::Cancelled { done: 5000, elements: 10_000 });
     assert_eq!(run(&[200, 2], &how), (stopped, expected));
@@ -739,7 +739,7 @@ fn slices(isa: Isa) {
     assert_eq!(run(&[2], &how), (wrong, vec![]));
 }
 
-/// Address space without memory.
+/// Views with huge strides, in address space that takes hardly any memory.
 #[cfg(all(unix, target_pointer_width = "64"))]
 mod huge {
     use super::*;
@@ -751,7 +751,7 @@ mod huge {
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE,
             );
-            // SAFETY: new memory, where the system likes; only the pages that are touched take any.
+            // SAFETY: maps new memory at an address that the system chooses; only pages that are touched take memory.
             unsafe {
                 let first = libc::mmap(core::ptr::null_mut(), SIZE, access, kind, -1, 0);
                 assert_ne!(first, libc::MAP_FAILED);
@@ -770,7 +770,7 @@ mod huge {
                 for i in 0..n {
                     src[at(s, src_stride, i)..][..4].copy_from_slice(&(i as f32 + 0.5).to_ne_bytes());
                 }
-                // What the cast before has left there.
+                // Overwrites the results of the cast before.
                 for i in 0..n {
                     dst[at(d, dst_stride, i)..][..8].fill(CANARY);
                 }
@@ -784,7 +784,7 @@ mod huge {
             }
         }
         for memory in [src, dst] {
-            // SAFETY: what was mapped above, and is not used any more.
+            // SAFETY: this was mapped above, and is not used any more.
             unsafe { libc::munmap(memory.as_mut_ptr().cast(), SIZE) };
         }
     }
