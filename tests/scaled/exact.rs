@@ -11,7 +11,7 @@ use oracle::{Mode, Type};
 
 use crate::bridge::{self, Suite, type_of};
 
-/// Casts of each kind.
+/// Returns the number of random casts of each kind.
 fn cases() -> usize {
     std::env::var("LANECAST_SCALED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
 }
@@ -165,7 +165,7 @@ impl Case {
         self.shape.iter().zip(&self.block).map(of).collect()
     }
 
-    /// The scale of each element, by its place in every dimension.
+    /// Returns the index of the scale of each element, from the element's place in every dimension.
     fn scale_of_each(&self) -> Vec<usize> {
         let scales = self.scale_shape();
         let n: usize = self.shape.iter().product();
@@ -186,7 +186,7 @@ impl Case {
         self.scaling.scale_dtype
     }
 
-    /// The codes of scales in their buffer, in row-major order; and that everything else there is zero.
+    /// Returns the codes of the scales in their buffer, in row-major order, and asserts that the rest of the buffer is zero.
     fn scales(&self, bytes: &[u8]) -> Vec<u128> {
         let shape = self.scale_shape();
         let columns = shape.last().copied().unwrap_or(1);
@@ -226,7 +226,7 @@ fn shape(random: &mut Random) -> Vec<usize> {
     }
 }
 
-/// Codes of floats that lie near each other, and some that do not.
+/// Returns codes of floats that lie near each other, and of some that do not.
 fn codes(random: &mut Random, dtype: DType, n: usize) -> Vec<u128> {
     let format = dtype.float_format().expect("a float");
     let (mantissa, bits) = (format.mantissa_bits(), dtype.bits());
@@ -248,7 +248,7 @@ fn codes(random: &mut Random, dtype: DType, n: usize) -> Vec<u128> {
             let field = (middle + random.word() % 8).saturating_sub(4).min(fields - 2);
             let mut fraction = random.word() % (1 << mantissa);
             if is_coarse {
-                // Ties, and what a scale divides without rest.
+                // Makes ties, and exact quotients, more likely.
                 fraction &= !0 << mantissa.saturating_sub(4);
             }
             u128::from(field << mantissa | fraction) | u128::from(random.word() & 1) << (bits - 1)
@@ -256,12 +256,12 @@ fn codes(random: &mut Random, dtype: DType, n: usize) -> Vec<u128> {
         .collect()
 }
 
-/// Codes of elements.
+/// Returns random codes of elements.
 fn elements(random: &mut Random, dtype: DType, n: usize) -> Vec<u128> {
     (0..n).map(|_| u128::from(random.word()) & ((1 << dtype.bits()) - 1)).collect()
 }
 
-/// Options, and what the oracle calls them.
+/// Returns random options, the oracle's mode for them, and the packing.
 fn options(random: &mut Random, isa: Isa) -> (CastOptions, Mode, Packing) {
     let mut mode = Mode::default();
     if random.one_in(3) {
@@ -336,7 +336,7 @@ fn found(random: &mut Random, isa: Isa) {
             oracle::scaled::quantize(&case.oracle, type_of(from), source[i], scale, 0, &mode, word);
         assert_eq!(got[i], expected, "element {i}, {:x} by {scale:x}: {what}", source[i]);
     }
-    // And back.
+    // Dequantise the result.
     let to = random.pick(&DATA);
     undo(random, &case, to, &options, &mode, &got, &dst, &found, &scales, None);
 }
@@ -380,7 +380,7 @@ fn signed(dtype: DType, code: u128) -> i128 {
     }
 }
 
-/// Codes of scales as a buffer.
+/// Returns codes of scales as a buffer in the case's layout.
 fn scale_buffer(case: &Case, codes: &[u128]) -> Vec<u8> {
     let shape = case.scale_shape();
     let columns = shape.last().copied().unwrap_or(1);
@@ -401,7 +401,7 @@ fn scale_buffer(case: &Case, codes: &[u128]) -> Vec<u8> {
     bytes
 }
 
-/// Scales of any codes at all: zeros, negative ones, Inf and NaN.
+/// Casts under given scales of any codes: zeros, negative ones, Inf and NaN too.
 fn given(random: &mut Random, isa: Isa) {
     let (shape, from, element) = (shape(random), random.pick(&DATA), random.pick(&ELEMENTS));
     let case = Case::new(random, &shape, element);
@@ -411,7 +411,7 @@ fn given(random: &mut Random, isa: Isa) {
     let scales = if random.one_in(2) {
         elements(random, case.dtype(), count)
     } else {
-        // Near 1.
+        // Scales near 1.
         let format = case.dtype().float_format().expect("a float");
         let one = (format.bias() as u128) << format.mantissa_bits();
         (0..count).map(|_| one.saturating_add_signed(random.below(9) as i128 - 4)).collect()
@@ -444,7 +444,7 @@ fn given(random: &mut Random, isa: Isa) {
     undo(random, &case, to, &options, &mode, &source, &src, &scales, &scale_bytes, zeros);
 }
 
-/// One scaling into another.
+/// Casts from one scaling into another.
 fn again(random: &mut Random, isa: Isa) {
     let shape = shape(random);
     let (from, to) = (random.pick(&ELEMENTS), random.pick(&ELEMENTS));
@@ -480,7 +480,7 @@ fn again(random: &mut Random, isa: Isa) {
     }
 }
 
-/// Data times 2^k have the same codes, and scales times 2^k; what is dequantised quantises to itself.
+/// Data multiplied by 2^k get the same codes, with scales multiplied by 2^k; dequantised values quantise to themselves.
 fn powers_of_two(isa: Isa) {
     let mut random = Random(7);
     let (rows, columns) = (5, 96);
@@ -510,17 +510,17 @@ fn powers_of_two(isa: Isa) {
         let (larger, larger_back) = run(&data.iter().map(|x| x * 32.0).collect::<Vec<_>>());
         assert_eq!(codes, larger, "{to} {scaling:?}");
         assert!(back.iter().zip(&larger_back).all(|(x, y)| x * 32.0 == *y), "{to} {scaling:?}");
-        // Of powers of two the scale is found again where the largest code is.
+        // The dequantised values lead to the same power of two as scale, which the largest code determines.
         if scaling.scale_dtype == DType::F8E8M0 && to != DType::I8 {
             assert_eq!(run(&back).1, back, "{to} {scaling:?}");
         }
     }
 }
 
-/// A block of each kind, worked out by hand: the scale is amax / 6 rounded to 3 bits of mantissa, from 2^-17 (01) to 114688 (FE); FF is NaN.
+/// A block of each kind, computed by hand: the scale is amax / 6 rounded to 3 bits of mantissa, from 2^-17 (01) to 114688 (FE); FF is NaN.
 fn by_ue5m3(isa: Isa) {
     let (max, nan) = (f32::INFINITY, f32::NAN);
-    /// What the first elements of a block are (the others are 0), its scale, their codes, and what those are.
+    /// The first elements of a block (the others are 0), its scale, the codes of these elements, and the values of the codes.
     type Block = ([f32; 3], u8, [u8; 3], [f32; 3]);
     #[rustfmt::skip]
     let blocks: [Block; 8] = [
@@ -529,7 +529,7 @@ fn by_ue5m3(isa: Isa) {
         ([7e5, -3e5, 1e5],         0xFE, [0x7, 0xD, 0x2], [688128.0, -344064.0, 114688.0]), // 116667: no more than 114688
         ([1e30, 114688.0, 0.0],    0xFE, [0x7, 0x2, 0x0], [688128.0, 114688.0, 0.0]),
         ([1e-9, -1e-4, 6e-6],      0x02, [0x0, 0xF, 0x1], [0.0, -9.1552734e-5, 7.6293945e-6]), // 1.67e-5: 2 * 2^-17
-        ([0.0, -0.0, 0.0],         0x78, [0x0, 0x8, 0x0], [0.0, -0.0, 0.0]),         // nothing: 1
+        ([0.0, -0.0, 0.0],         0x78, [0x0, 0x8, 0x0], [0.0, -0.0, 0.0]),         // only zeros: 1
         ([1e-9, -1e-9, 0.0],       0x01, [0x0, 0x8, 0x0], [0.0, -0.0, 0.0]),         // rounds to 0: the smallest
         ([1.0, max, -max],         0xFE, [0x0, 0x7, 0xF], [0.0, 688128.0, -688128.0]),
     ];
@@ -550,7 +550,7 @@ fn by_ue5m3(isa: Isa) {
         let expected: Vec<u8> = row(values).flat_map(f32::to_ne_bytes).collect();
         assert!(back[64 * i..][..64] == expected, "{isa}: block {i}");
     }
-    // A NaN makes the scale one, and by that scale everything is.
+    // A NaN makes the scale NaN, and under that scale every element is NaN.
     let data: Vec<u8> = row([1.0, nan, 2.0]).flat_map(f32::to_ne_bytes).collect();
     let (codes, mut scale, mut back) = (&mut codes[..16], [0], [0; 64]);
     q.quantize(&data, &[16], codes, &mut scale).expect("sizes that fit");
@@ -559,7 +559,7 @@ fn by_ue5m3(isa: Isa) {
     assert!(back.as_chunks().0.iter().all(|&x| f32::from_ne_bytes(x).is_nan()));
 }
 
-/// ONNX's profile divides int32 in float32 where scales have 8 bits, with a mantissa or without.
+/// ONNX's profile divides int32 in float32 where scales have 8 bits, whether or not they have a mantissa.
 fn int32_by_bytes(isa: Isa) {
     let src: Vec<u8> = [7i32, -5, 16_777_217, 100].iter().flat_map(|x| x.to_ne_bytes()).collect();
     for (scale, two) in [(DType::F8E8M0, 128), (DType::F8E4M3FN, 0x40), (DType::F8UE5M3, 0x80)] {
@@ -573,7 +573,7 @@ fn int32_by_bytes(isa: Isa) {
     }
 }
 
-/// One bit is no quantised element, and neither is a float without a sign; a bool, an integer or a complex number is no scale.
+/// Dtypes of one bit and floats without a sign are refused as quantised elements; bools, integers and complex numbers as scales.
 fn refused(isa: Isa) {
     let options = CastOptions::new().isa(isa);
     let says = |error: lanecast::scaled::Error, start: String| {
@@ -593,7 +593,7 @@ fn refused(isa: Isa) {
             says(error, format!("scales of {dtype}: there are none; a scale is a real float"));
         }
     }
-    // Who says no, and what helps.
+    // The error names what refuses the cast, and what to do about it.
     let error = |from, to, scaling: Scaling| Quantizer::new(from, to, &scaling, &options).unwrap_err();
     let nvfp4 = Scaling::nvfp4();
     for (profile, tensor_scale, what) in [
@@ -654,13 +654,13 @@ fn refused(isa: Isa) {
         Dequantizer::new(DType::F4E2M1, DType::F32, &compressed, &options).unwrap_err(),
         "the profile compressed_tensors dequantizes NVFP4 to bfloat16 alone".to_owned(),
     );
-    // What is too large is shown as it was given.
+    // The error shows sizes that are too large as they were given.
     let half = 1 << (usize::BITS / 2 - 1);
     let d =
         Dequantizer::new(DType::I32, DType::F32, &Scaling::per_tensor(DType::F32), &options).expect("a pair");
     let start = format!("data of [{half}, {half}] do not fit");
     says(d.code_bytes(&[half, half]).unwrap_err(), start);
-    // A dimension is not mistaken for none, however large.
+    // No dimension, however large, is mistaken for "none".
     for axis in [2, 7, 8, 9, usize::MAX] {
         for scaling in [Scaling::per_axis(axis), Scaling::along_axis(axis, 0, DType::F32)] {
             let error = scaling.scale_shape(&[4, 64]).unwrap_err();
@@ -669,7 +669,7 @@ fn refused(isa: Isa) {
     }
 }
 
-/// `{:?}` says what is asked for, and not how it is done.
+/// `{:?}` shows what the caller asked for, and not how it is done.
 fn printed(isa: Isa) {
     let (options, scaling) = (CastOptions::new().isa(isa), Scaling::mx());
     let (float, code) = (DType::F32, DType::F4E2M1);

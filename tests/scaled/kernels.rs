@@ -11,7 +11,7 @@ use lanecast::{CastOptions, DType, Isa, NanToFinite, Packing, Rounding};
 use crate::bridge::Suite;
 use crate::exact::Random;
 
-/// Casts of each kind.
+/// Returns the number of random casts of each kind.
 fn cases() -> u64 {
     std::env::var("LANECAST_SCALED").ok().and_then(|n| n.parse().ok()).unwrap_or(3000)
 }
@@ -75,7 +75,7 @@ const CODES: [DType; 18] = [
     DType::F32,
 ];
 
-/// A shape, and a scaling that goes with it.
+/// Returns a random shape, and a scaling that suits it.
 fn scaling(random: &mut Random, element: DType) -> (Vec<usize>, Scaling) {
     let shape = match random.below(5) {
         0 => vec![random.below(700)],
@@ -88,7 +88,7 @@ fn scaling(random: &mut Random, element: DType) -> (Vec<usize>, Scaling) {
     (shape, scaling)
 }
 
-/// A scaling of data of so many dimensions.
+/// Returns a random scaling of data of so many dimensions.
 fn scaling_of(random: &mut Random, element: DType, dims: usize) -> Scaling {
     let all = [
         DType::F32,
@@ -153,7 +153,7 @@ fn options(random: &mut Random) -> CastOptions {
     if random.one_in(3) { options.stream_from(0) } else { options }
 }
 
-/// Bytes of scales: of numbers about 1, of ties, and of anything.
+/// Returns bytes of random scales: numbers around 1, ones that make ties, and any codes.
 fn scales(random: &mut Random, dtype: DType, bytes: usize) -> Vec<u8> {
     let wild = random.one_in(3);
     let width = dtype.bits() as usize / 8;
@@ -165,7 +165,7 @@ fn scales(random: &mut Random, dtype: DType, bytes: usize) -> Vec<u8> {
             random.word()
         } else {
             let field = (format.bias() + random.below(24) as i32 - 12).max(0) as u64;
-            // Of few bits, and of many that are near a tie.
+            // Any fraction, one of few significant bits, or one just beside such.
             let fraction = match random.below(4) {
                 0 => random.word(),
                 1 => random.word() << (m.max(3) - 3),
@@ -180,7 +180,7 @@ fn scales(random: &mut Random, dtype: DType, bytes: usize) -> Vec<u8> {
     all
 }
 
-/// Bytes of data: near each other, with some zeros, ties, and what is no number.
+/// Returns bytes of random data: values near each other, with some zeros, ties, Inf and NaN.
 fn data(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {
     let format = dtype.float_format().expect("a float");
     let (m, width) = (format.mantissa_bits(), dtype.bits() as usize / 8);
@@ -197,7 +197,7 @@ fn data(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {
             }
             let mut code = field << m | fraction;
             if specials && random.one_in(50) {
-                // Inf, NaN without a payload, with any and with all ones, the least subnormal, zero.
+                // Inf; NaN without a payload, with any, and with one of all ones; the smallest subnormal; zero.
                 let inf = (top as u64) << m;
                 let nans = [inf | 1 << (m - 1), inf | fraction.max(1), inf | ((1 << m) - 1)];
                 code = random.pick(&[inf, nans[0], nans[1], nans[2], 1, 0]);
@@ -210,7 +210,7 @@ fn data(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {
         .collect()
 }
 
-/// A cast into a buffer that begins anywhere, behind which and before which nothing is written.
+/// Casts into a buffer at a random offset, asserts that nothing is written around it, and returns its bytes.
 fn within(random: &mut Random, n: usize, cast: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let before = random.below(70);
     let mut room = vec![0xA5; before + n + 70];
@@ -223,7 +223,7 @@ fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
     a.iter().zip(b).position(|(a, b)| a != b)
 }
 
-/// The scaling, sometimes with rows that begin at bytes of their own, and bytes between them.
+/// Returns the scaling, sometimes with rows that begin at whole bytes and have bytes between them.
 fn with_gaps(
     random: &mut Random,
     scaling: Scaling,
@@ -235,7 +235,7 @@ fn with_gaps(
     if random.one_in(6) { scaling.row_bytes(row + random.below(4)) } else { scaling }
 }
 
-/// Bytes of elements of a shape.
+/// Returns the number of bytes of the elements of a shape.
 fn code_bytes(scaling: &Scaling, shape: &[usize], element: DType, packing: Packing) -> usize {
     let n: usize = shape.iter().product();
     match scaling.row_bytes {
@@ -375,25 +375,26 @@ fn quantised_of(
     assert_eq!(losses[0], losses[1], "{what}");
 }
 
-/// A cast that was done, and whose losses are counted.
+/// A finished cast whose losses are to be counted.
 struct Given<'a> {
     src: &'a [u8],
     shape: &'a [usize],
     codes: &'a [u8],
     scales: &'a [u8],
     zeros: Option<&'a [u8]>,
-    /// The scales were given.
+    /// Whether the scales were given by the caller, not found.
     is_given: bool,
 }
 
 impl Given<'_> {
-    /// The losses of all and of each block, as text: afterwards, and in one go with the cast, which is the same.
+    /// Returns the losses of the whole and of each block as text, counted after the cast; asserts that counting them with the cast
+    /// gives the same.
     fn losses(&self, q: &Quantizer, found: &[u8], what: &str) -> String {
         let Self { src, shape, codes: expected, scales, zeros, is_given } = *self;
         let none = vec![Losses::default(); q.scale_shape(shape).expect("a shape").iter().product()];
         let (mut blocks, mut again) = (none.clone(), none);
         let all = q.losses(src, shape, expected, scales, zeros, Some(&mut blocks)).ok();
-        // (A factor that is computed must be known for the others.)
+        // Counting without a cast needs a factor that is known; one that is computed is only known to the cast.
         let mut codes = vec![0xA5; expected.len()];
         let at_once = if !is_given {
             let mut scales = vec![0xA5; found.len()];
@@ -413,7 +414,7 @@ impl Given<'_> {
     }
 }
 
-/// What registers quantise by the steps of a package.
+/// Casts that registers quantise by the steps of a package.
 fn packages(isa: Isa) {
     use DType::{F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E5M2, I4, I8, U8};
     let by = |profile, scaling: Scaling| scaling.profile(profile);
@@ -469,7 +470,7 @@ fn packages(isa: Isa) {
     }
 }
 
-/// Quotients on every tie of a target and on both sides of it, each among zeros: kernels look at blocks in which there may be one.
+/// Quotients at every tie of a target and on both sides of it, each among zeros: kernels examine blocks in which there may be a tie.
 fn beside_ties(isa: Isa) {
     use DType::{F4E2M1, F8E4M3FN, F8E5M2, F16, F32, F64, I4, I8, U4, U8};
     let random = &mut Random::new(11);
@@ -488,10 +489,10 @@ fn beside_ties(isa: Isa) {
         for round in 0..8 {
             let factor = f32::from_bits(0x3A00_0000 + random.below(0x0400_0000) as u32);
             let (scaling, scale, by) = match round {
-                // Whose quotients are exact.
+                // A power of two, whose quotients are exact.
                 0 => (Scaling::per_tensor(F32), 0.5f32.to_ne_bytes().to_vec(), 0.5),
                 1 => (Scaling::per_tensor(F32), factor.to_ne_bytes().to_vec(), f64::from(factor)),
-                // Of more bits than a float32 has: a product, or a quotient. By few bits some of its multiples are elements.
+                // A product or quotient of more bits than a float32 has. With a factor of few bits, some of its multiples are elements.
                 _ => {
                     let code = 0x28 + random.below(0x30) as u8;
                     let scale = value(F8E4M3FN, code);
@@ -534,14 +535,14 @@ fn beside_ties(isa: Isa) {
     }
 }
 
-/// Quotients next to ties between floats of 16 bits. Those of bfloat16 are subnormal where those of float32 are, too, and lose bits there.
+/// Quotients next to ties between floats of 16 bits. Where these are subnormal in bfloat16 they also are in float32, and lose bits there.
 fn ties_between_halves(isa: Isa) {
     use DType::{BF16, F8E8M0, F16, F32};
     let random = &mut Random::new(37);
     for to in [BF16, F16] {
         for from in [F32, BF16, F16] {
             for round in 0..24 {
-                // From 2^-2 to 2^16: what is divided is a normal float32 if it can be.
+                // From 2^-2 to 2^16, so that dividends are normal float32 if possible.
                 let exponent = random.below(19) as i32 - 2;
                 let s = f32::from_bits(((127 + exponent) as u32) << 23 | random.below(1 << 23) as u32);
                 let (scale, code, s) = match round % 2 {
@@ -588,7 +589,8 @@ fn ties_between_halves(isa: Isa) {
     }
 }
 
-/// Quotients on the numbers of a target and halfway between two, and next to both, in all roundings: float64 rounds them before.
+/// Quotients at the numbers of a target and halfway between two, and next to either, in all rounding modes. They are first rounded to
+/// float64.
 fn beside_hinges(isa: Isa) {
     use DType::{BF16, F4E2M1, F6E2M3, F8E4M3FN, F8E5M2, F8E8M0, F16, F32, F64, I4, I8, I16, U8};
     let random = &mut Random::new(29);
@@ -609,7 +611,7 @@ fn beside_hinges(isa: Isa) {
             };
             let (code, s) = match scale {
                 F32 => (factor.to_ne_bytes().to_vec(), f64::from(factor)),
-                // From 2^-7 to 2^7, and from 1 to 15/8.
+                // From 2^-7 to 2^7; below, from 1 to 15/8.
                 F8E8M0 => {
                     let exponent = random.below(15) as u8;
                     (vec![120 + exponent], 2f64.powi(i32::from(exponent) - 7))
@@ -625,7 +627,7 @@ fn beside_hinges(isa: Isa) {
                 .map(|_| {
                     let bits = to.float_format().map_or(0, |format| format.mantissa_bits() + 2);
                     let hinge = match to.float_format() {
-                        // One bit more than it has, in and about its range.
+                        // One bit more than the format has, in and around its range.
                         Some(_) => {
                             (random.word() >> (64 - bits) | 1 << (bits - 1)) as f64
                                 * 2f64.powi(random.below(22) as i32 - 13 - bits as i32)
@@ -669,7 +671,8 @@ fn beside_hinges(isa: Isa) {
     }
 }
 
-/// Largest magnitudes whose scales are numbers of their dtype, halfway between two, or next to both; some are no numbers, or far out.
+/// Short blocks whose largest magnitude gives a scale at a number of its dtype, halfway between two, or next to either; some elements
+/// are NaN, Inf or far out of range.
 fn short_blocks(isa: Isa) {
     use DType::{BF16, F4E2M1, F6E2M3, F8E4M3FN, F8E5M2, F8E8M0, F16, F32, F64, I4, I8};
     let random = &mut Random::new(31);
@@ -709,10 +712,10 @@ fn short_blocks(isa: Isa) {
         let shape = [3, 480];
         let mut data = Vec::new();
         for i in 0..shape[0] * shape[1] {
-            // One of a few large ones in each sixteen.
+            // A large value; below, one element in sixteen keeps it, and the others are much smaller.
             let hinge = match random.below(3) {
                 0 => (random.word() >> (64 - bits) | 1 << (bits - 1)) as f64,
-                // Those of powers of two, and of what they are rounded to.
+                // Powers of two, and values at which their rounding changes.
                 1 => 1.0,
                 _ => 2.0 - 2f64.powi(-random.pick(&[2, 3, 4, 7, 8])),
             };
@@ -728,7 +731,7 @@ fn short_blocks(isa: Isa) {
                 4 => 0.0,
                 _ => x,
             };
-            // A block of zeros, of subnormal ones, and of what float32 has none of.
+            // A block of zeros, one of subnormal numbers, and one of numbers too small for float32.
             let x = match i / 48 % 30 {
                 7 => 0.0,
                 13 => f64::from_bits(1 + random.word() % 99),
@@ -758,7 +761,8 @@ fn short_blocks(isa: Isa) {
     }
 }
 
-/// Factors by which the product of a code and a scale becomes nearly a tie of a float of 16 bits, or one: as float32 they are that tie.
+/// Factors by which the product of a code and a scale, divided, becomes a tie of a float of 16 bits, or nearly one that is a tie when
+/// rounded to float32.
 fn divided_beside_ties(isa: Isa) {
     use DType::{BF16, F4E2M1, F8E4M3FN, F16, F64, I8};
     let random = &mut Random::new(23);
@@ -777,7 +781,7 @@ fn divided_beside_ties(isa: Isa) {
                 let tie = odd as f64 / f64::from(1u32 << (bits - 1));
                 let factor = (value(from, code) * value(F8E4M3FN, scale) / tie) as f32;
                 let factor = f32::from_bits(factor.to_bits() + random.below(5) as u32 - 2);
-                // Scales of short blocks, of longer ones, which have tables, and of all.
+                // Scales of short blocks, of longer ones, which have tables, and of the whole tensor.
                 let block = [16, 128, 0][round % 3];
                 let scaling = Scaling::blocks(&[block], F8E4M3FN).tensor_scale(TensorScale::Divide(factor));
                 let n = 512;
@@ -798,8 +802,8 @@ fn divided_beside_ties(isa: Isa) {
     }
 }
 
-/// All mantissas of 16-bit floats, in blocks under scales as they are found, of few bits, of a product, and of a quotient: of most such scales a
-/// kernel finds an inverse with which it need not look at ties, some are left, and if those are many, it looks at all.
+/// All mantissas of 16-bit floats, in blocks under scales as they are found, of few bits, products, and quotients. For most scales a kernel
+/// finds an inverse with which it need not examine ties. It examines them for the remaining scales or, if those are many, for all.
 fn ties_of_16_bits(isa: Isa) {
     use DType::{BF16, F4E2M1, F6E2M3, F8E3M4, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F16, F32, I4, I8, U8};
     let random = &mut Random::new(17);
@@ -815,7 +819,7 @@ fn ties_of_16_bits(isa: Isa) {
             (U8, 255.0),
             (I4, 7.0),
         ] {
-            // Of integers of 8 bits there are so many ties that shorter blocks do not pay.
+            // 8-bit integers have so many ties that this does not pay for shorter blocks.
             let block = if matches!(to, I8 | U8) { 8192 } else { 1024 };
             for round in 0..10 {
                 let factor = match round {
@@ -828,13 +832,13 @@ fn ties_of_16_bits(isa: Isa) {
                     let exponent = 2f64.powi(random.below(6) as i32 - 3);
                     let scale = match round {
                         0 => (1 + random.below(36)) as f64 / 64.0,
-                        // A few among those that are found.
+                        // A few such scales among those that are found.
                         1 if random.one_in(12) => 0.75,
                         7 => 1.0 + random.below(1 << 23) as f64 / 2f64.powi(23),
                         _ => f64::from((amax / max * exponent) as f32),
                     };
                     scales.extend_from_slice(&(scale as f32).to_ne_bytes());
-                    // From 1/8 to 15 for a scale of float8_e4m3fn, which a factor is multiplied with, or divides.
+                    // A float8_e4m3fn scale from 1/8 to 15, which a factor multiplies or divides.
                     let code = 0x20 + random.below(0x38) as u8;
                     scale_codes.push(code);
                     let scale = match round {
@@ -877,12 +881,12 @@ fn ties_of_16_bits(isa: Isa) {
     }
 }
 
-/// Where exponents and mantissas are looked up apart: scales of every exponent, the ends of what can be looked up among them, and the
-/// elements around each target's smallest and largest number, subnormal ones, zeros, Inf and NaN.
+/// Casts that look up exponents and mantissas separately: scales of every exponent, including the ends of the range that can be looked
+/// up, with elements around each target's smallest and largest number, subnormal ones, zeros, Inf and NaN.
 fn exponents_of_scales(isa: Isa) {
     use DType::{BF16, F4E2M1, F6E2M3, F6E3M2, F8E3M4, F8E4M3, F8E4M3FN, F8E5M2, F8E8M0, F32};
     let random = &mut Random::new(23);
-    // (Scales of a call have exponents that are near each other: one that cannot be looked up would take all to another way.)
+    // The exponents of the scales of a call lie near each other: one that cannot be looked up makes the whole call go another way.
     let scales = [(F8E8M0, 32, 16), (F8E8M0, 128, 6), (F32, 1024, 2), (BF16, 1024, 2)];
     let targets = [F8E4M3FN, F8E5M2, F8E4M3, F8E3M4, F4E2M1, F6E2M3, F6E3M2];
     for least in (0..1024).map(|i| i / 8 * 2) {
@@ -910,7 +914,7 @@ fn exponents_of_scales(isa: Isa) {
                         &(u32::from(high) << 16 | random.below(1 << 16) as u32).to_ne_bytes(),
                     ),
                 }
-                // (All of a block may be zeros.)
+                // Some blocks are all zeros.
                 let is_zero = random.one_in(12);
                 for _ in 0..block {
                     let near = exponent as i32 + random.below(44) as i32 - 24;
@@ -943,7 +947,7 @@ fn exponents_of_scales(isa: Isa) {
     }
 }
 
-/// Blocks of several dimensions, whose rows have others between them.
+/// Blocks of several dimensions, whose rows are not adjacent: rows of other blocks lie between them.
 fn rows_apart(isa: Isa) {
     let random = &mut Random::new(10);
     for (shape, block) in [
@@ -964,12 +968,12 @@ fn rows_apart(isa: Isa) {
     }
 }
 
-/// Short rows with bytes between them, under the same scales of columns: rows without are dequantised several at once.
+/// Short rows with bytes between them, under the same scales of columns. Rows without such bytes are dequantised several at once.
 fn gaps_between_rows(isa: Isa) {
     let scaling = Scaling::blocks(&[0, 1], DType::F32).row_bytes(5);
     let options = CastOptions::new().isa(isa);
     let d = Dequantizer::new(DType::F8E4M3FN, DType::F32, &scaling, &options).expect("a pair");
-    // 1 2 4 and 8 16 32; NaN between them.
+    // Rows of 1 2 4 and 8 16 32, with NaN between them.
     let codes = [0x38, 0x40, 0x48, 0x7F, 0x7F, 0x50, 0x58, 0x60, 0x7F, 0x7F];
     let scales: Vec<u8> = [1f32, 0.5, 0.25].iter().flat_map(|x| x.to_ne_bytes()).collect();
     let mut out = [0; 24];
@@ -978,8 +982,8 @@ fn gaps_between_rows(isa: Isa) {
     assert_eq!(found, [1.0, 1.0, 1.0, 8.0, 8.0, 8.0]);
 }
 
-/// A NaN among the data keeps its sign and no payload, which bfloat16 would have room for. Its bits, with all ones, are near the end of what
-/// 32 bits hold.
+/// A NaN in the data keeps its sign but not its payload, even where bfloat16 has room for it. The codes of NaN with
+/// all ones are at or near the largest 32-bit integer.
 fn payloads(isa: Isa) {
     for from in [DType::BF16, DType::F16, DType::F32] {
         let q =
@@ -1000,8 +1004,8 @@ fn payloads(isa: Isa) {
     }
 }
 
-/// More than what is float32 at once where something else makes elements of quotients: rows that are cut, whose scale is of groups
-/// and of all, and so many that they are made some at a time.
+/// Casts in which a separate kernel turns float32 quotients into elements, of more quotients than are held at once: rows that are cut,
+/// with scales of groups and of the whole, and so many rows that they are made some at a time.
 fn pieces_of_quotients(isa: Isa) {
     let random = &mut Random::new(23);
     let blocks = |lengths: &[usize]| Scaling::blocks(lengths, DType::F32);
@@ -1024,7 +1028,7 @@ fn pieces_of_quotients(isa: Isa) {
     }
 }
 
-/// Packed elements, a byte of which is under several scales: of columns, of groups of rows as in AWQ's and GPTQ's weights, and of blocks of two
+/// Packed elements that share a byte but not a scale: scales of columns, of groups of rows as in AWQ's and GPTQ's weights, and of blocks of two
 /// and four columns.
 fn packed_columns(isa: Isa) {
     let random = &mut Random::new(29);
@@ -1050,15 +1054,15 @@ fn packed_columns(isa: Isa) {
             quantised_of(random, isa, pair, &shape, scaling, options);
         }
     }
-    // So many rows that regions end within a row, after a number of blocks that would be odd.
+    // So many rows that regions end within a row, which could be after an odd number of blocks.
     for _ in 0..2 {
         let pair = [DType::F32, DType::F6E2M3];
         quantised_of(random, isa, pair, &[1103, 1000], blocks(&[0, 2]), CastOptions::new());
     }
 }
 
-/// compressed-tensors' MX scales ignore magnitudes that are subnormal in the dtype of the data: in rows that kernels divide, and in those,
-/// which begin within a byte, that go by way of float64.
+/// compressed-tensors' MX scales ignore magnitudes that are subnormal in the dtype of the data: in rows that kernels divide, and in rows
+/// that go by way of float64 because they begin within a byte.
 fn ignored_magnitudes(isa: Isa) {
     let scaling = Scaling::mx().profile(Profile::CompressedTensors);
     for (float, width) in [(DType::F16, 2), (DType::BF16, 2), (DType::F32, 4), (DType::F64, 8)] {
@@ -1084,8 +1088,8 @@ fn ignored_magnitudes(isa: Isa) {
     }
 }
 
-/// Blocks of several rows whose numbers are repeated for each element: in rows that take several calls of a kernel, or of which one call takes
-/// several, with blocks that are cut.
+/// Blocks of several rows whose numbers are repeated for each element: with rows that take several calls of a kernel, or several of which
+/// one call takes, and with blocks that are cut.
 fn odd_blocks(isa: Isa) {
     let random = &mut Random::new(31);
     for (block, shape, times) in [
@@ -1097,7 +1101,7 @@ fn odd_blocks(isa: Isa) {
         ([4, 500], [18, 1300], 6),
         ([6, 600], [13, 1900], 6),
         ([0, 4], [300, 520], 4),
-        // Rows that are so short that several are cast as one.
+        // Rows so short that several are cast as one.
         ([0, 1], [1301, 3], 8),
         ([0, 1], [700, 8], 12),
         ([40, 1], [333, 16], 12),
@@ -1117,7 +1121,7 @@ fn odd_blocks(isa: Isa) {
 }
 
 /// All codes, NaN and Inf too, in blocks for each of which kernels look up what its first codes become: under scales of all
-/// kinds, of which some make ties, and by every profile.
+/// kinds, some of which make ties, and by every profile.
 fn words_of_scales(isa: Isa) {
     use DType::{BF16, F4E2M1, F8E4M3, F8E4M3FN, F8E5M2, F8E8M0, F16, F32, I4, U4};
     let random = &mut Random::new(19);
@@ -1138,7 +1142,7 @@ fn words_of_scales(isa: Isa) {
                     let new = |isa| Dequantizer::new(from, to, &scaling, &options.isa(isa)).ok();
                     let Some(reference) = new(Isa::Scalar) else { continue };
                     let fast = new(isa).expect("the same on every instruction set");
-                    // Whole sets of codes, one after the other.
+                    // All codes, again and again.
                     let src: Vec<u8> =
                         (0..n * from.bits() as usize / 8).map(|i| (i * 37 + i / 256) as u8).collect();
                     let scales: Vec<f32> = (0..groups)
@@ -1168,7 +1172,7 @@ fn words_of_scales(isa: Isa) {
     }
 }
 
-/// As many codes of 4 bits as pay for a table of each scale that 8 bits can be; some of those are NaN, Inf, zero, or beyond what kernels
+/// Enough 4-bit codes to pay for a table for each value of an 8-bit scale, some of which are NaN, Inf, zero, or beyond what kernels
 /// multiply with.
 fn every_short_scale(isa: Isa) {
     use DType::{BF16, F4E2M1, F16, I4, U4};
@@ -1214,7 +1218,7 @@ fn every_short_scale(isa: Isa) {
     }
 }
 
-/// As many bfloat16s as pay for the thresholds of float4 under each scale that 8 bits can be: around those, and of all kinds.
+/// Enough bfloat16s to pay for the thresholds of float4 under each value of an 8-bit scale: values around the thresholds, and of all kinds.
 fn every_step(isa: Isa) {
     use DType::{BF16, F4E2M1, F32};
     let random = &mut Random::new(31);
@@ -1282,7 +1286,7 @@ fn every_step(isa: Isa) {
     }
 }
 
-/// From one scaling to another.
+/// Casts from one scaling to another.
 fn requantised(random: &mut Random, isa: Isa) {
     let (from, to) = (random.pick(&CODES), random.pick(&CODES));
     let (shape, source) = scaling(random, from);
@@ -1322,7 +1326,8 @@ fn requantised(random: &mut Random, isa: Isa) {
     assert_eq!(expected, found, "{isa} {from} -> {to} {shape:?} {source:?} {target:?} {options:?}");
 }
 
-/// As compressed-tensors has it in NVFP4: none of the target's is given back, and losses are in units of the data.
+/// A source with a factor of the tensor, as compressed-tensors has it in NVFP4: no factor of the target is returned, and losses are in
+/// units of the data.
 fn factor_of_the_source(isa: Isa) {
     let random = &mut Random::new(31);
     let (shape, n, options) = ([8, 256], 8 * 256, CastOptions::new().isa(isa));
@@ -1367,7 +1372,7 @@ fn factor_of_the_source(isa: Isa) {
     }
 }
 
-/// Of every length to 300, without a gap.
+/// Casts of every length below 300.
 fn every_length(isa: Isa) {
     let random = &mut Random::new(7);
     for n in 0..300 {
@@ -1396,12 +1401,12 @@ fn every_length(isa: Isa) {
     }
 }
 
-/// Chunks, and results that go past the caches.
+/// Casts of several chunks, and with non-temporal stores.
 fn more_than_a_chunk(isa: Isa) {
     let random = &mut Random::new(8);
     for (element, scaling, shape) in [
         (DType::F8E4M3FN, Scaling::deepseek(), vec![300, 1000]),
-        // Of more bytes in 128 rows than those that are looked at together.
+        // With more bytes in 128 rows than are examined together.
         (DType::F8E4M3FN, Scaling::deepseek(), vec![129, 8700]),
         (DType::F8E4M3FN, Scaling::per_axis(0), vec![3, 100_001]),
         (DType::F8E4M3FN, Scaling::per_axis(1), vec![100, 3001]),
@@ -1430,7 +1435,7 @@ fn more_than_a_chunk(isa: Isa) {
     }
 }
 
-/// A scale and a factor whose product float32 does not hold: elements that are large enough are not 0.
+/// The product of scale and factor is too small for float32, but large enough elements still do not become 0.
 fn small_factors(isa: Isa) {
     let codes: Vec<u8> = (0..=u8::MAX).collect();
     for (scale, factor) in [(1, -3), (8, -9), (1 << 20, -30)] {
@@ -1441,7 +1446,7 @@ fn small_factors(isa: Isa) {
         d.dequantize(&codes, &[codes.len()], &f32::from_bits(scale).to_ne_bytes(), None, &mut out).unwrap();
         for (code, found) in out.as_chunks().0.iter().enumerate() {
             let element = f64::from(lanecast::convert::<_, f32>(F8E4M3FN::from_bits(code as u8)));
-            // Products of so few bits are exact in float64, and rounded once.
+            // Products of so few bits are exact in float64, so this rounds once.
             let expected = (element * f64::from(f32::from_bits(scale)) * 2f64.powi(factor)) as f32;
             let found = f32::from_ne_bytes(*found);
             assert!(
@@ -1452,7 +1457,7 @@ fn small_factors(isa: Isa) {
     }
 }
 
-/// Where a step is beyond its dtype: a divisor of scales, data in float32, and the inverse of a scale in float16.
+/// Steps whose result is out of the range of their dtype: a divisor of scales, data in float32, the inverse of a scale in float16.
 fn at_the_ends(isa: Isa) {
     use DType::{BF16, F4E2M1, F8E8M0, F16, F32, F64, I4};
     let options = CastOptions::new().isa(isa);
@@ -1483,7 +1488,7 @@ fn at_the_ends(isa: Isa) {
         "{isa}"
     );
 
-    // 2^129 under 2^127 is within float4, but not what float32 has of it.
+    // 2^129 under the scale 2^127 is in the range of float4, but 2^129 itself is Inf in float32.
     let scaling = Scaling::mx().profile(Profile::Torchao);
     let q = Quantizer::new(F64, F4E2M1, &scaling, &options).expect("a pair");
     assert_eq!(scaling.scale_dtype, F8E8M0);
@@ -1502,7 +1507,7 @@ fn at_the_ends(isa: Isa) {
     assert_eq!((codes, lost.saturated), ([0x77; 16], 32), "{isa}");
 }
 
-/// Of elements of float32 the mantissas are those of the magnitudes: `Even` is `Floor`.
+/// To float32 elements there is nothing to round, since they have the mantissas of the data: `Even` gives what `Floor` gives.
 fn nothing_to_round(isa: Isa) {
     let random = &mut Random::new(12);
     let src = data(random, DType::F32, 640);

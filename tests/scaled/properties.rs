@@ -1,4 +1,4 @@
-//! What holds of every scaled cast: bounds, codes that stay, views, memory that nobody may touch, and what is said to be lost.
+//! Properties of every scaled cast: error bounds, codes that survive a round trip, views, no access outside of buffers, and reported losses.
 
 use lanecast::parallel::Parallel;
 use lanecast::scaled::{Dequantizer, Losses, NonFinite, Profile, Quantizer, Requantizer, ScaleRule, Scaling};
@@ -35,7 +35,7 @@ const PAIRS: [(Scaling, DType); 10] = [
 const SHAPE: [usize; 2] = [9, 75];
 const N: usize = SHAPE[0] * SHAPE[1];
 
-/// Floats of several magnitudes.
+/// Returns floats of several magnitudes.
 fn data() -> Vec<f32> {
     let mut word = bridge::words();
     let mut float = || {
@@ -69,14 +69,14 @@ impl Cast {
         Self { q, d, codes, scales }
     }
 
-    /// What the codes stand for.
+    /// Returns the values that the codes stand for.
     fn back(&self) -> Vec<f64> {
         let mut back = vec![0; 8 * N];
         self.d.dequantize(&self.codes, &SHAPE, &self.scales, None, &mut back).expect("sizes that fit");
         back.as_chunks().0.iter().map(|&x| f64::from_ne_bytes(x)).collect()
     }
 
-    /// The scale of each element, as a number.
+    /// Returns the scale of each element, as a number.
     fn scale_of_each(&self) -> Vec<f64> {
         // The code 1 of int16 stands for the scale.
         let d =
@@ -88,7 +88,7 @@ impl Cast {
     }
 }
 
-/// Half the distance of two codes around a value, in units of the scale.
+/// Returns half the distance of the two codes around a value, in units of the scale.
 fn half_a_step(dtype: DType, scaling: &Scaling, value: f64) -> f64 {
     match dtype.float_format() {
         None if scaling.scale_dtype == DType::F8E8M0 => 1.0 / 128.0,
@@ -101,7 +101,7 @@ fn half_a_step(dtype: DType, scaling: &Scaling, value: f64) -> f64 {
     }
 }
 
-/// What does not saturate comes back within half a step; and what has come back, by the same scales, has the same codes.
+/// Elements that do not saturate come back within half a step; and the values that came back get the same codes under the same scales.
 fn bounds(isa: Isa) {
     let data = data();
     for (scaling, to) in PAIRS {
@@ -125,16 +125,16 @@ fn bounds(isa: Isa) {
     }
 }
 
-/// The report is that of the elements, looked at by other means.
+/// The reported losses are those of the elements, computed independently.
 fn losses(isa: Isa) {
     let mut data = data();
-    // Of those too small and too large for the scales below.
+    // Some elements are too small or too large for the scales below.
     for (i, x) in data.iter_mut().enumerate() {
         *x *= [1.0, 1e-4, 40.0][i % 3];
     }
     for (scaling, to) in PAIRS {
         let mut cast = Cast::new(isa, &scaling, to, &data);
-        // By smaller scales, some saturate.
+        // Under smaller scales, some elements saturate.
         let small: Vec<f32> = data.iter().map(|x| x / 5.0).collect();
         cast.scales = Cast::new(isa, &scaling, to, &small).scales;
         let src = bytes(&data);
@@ -151,7 +151,7 @@ fn losses(isa: Isa) {
         let errors: Vec<f64> = pairs().map(|(x, v)| (x - v).abs()).collect();
         assert_eq!(all.max_error, errors.iter().copied().fold(0.0, f64::max), "{to}");
         assert_eq!(all.total_error, errors.iter().sum::<f64>(), "{to}");
-        // More than the largest code and half a step.
+        // Elements beyond the largest code by more than half a step saturate.
         let max = back.iter().zip(&scales).map(|(v, s)| (v / s).abs()).fold(0.0, f64::max);
         let beyond = |x: f64, s: f64| match (to, scaling.scale_dtype) {
             (DType::I8, DType::F8E8M0) => !(-127.0..=127.0).contains(&(x / s * 64.0).round_ties_even()),
@@ -172,7 +172,7 @@ fn losses(isa: Isa) {
         assert_eq!(blocks.iter().map(|b| b.max_error).fold(0.0, f64::max), all.max_error, "{to}");
         let few = cast.q.losses(&src, &SHAPE, &cast.codes, &cast.scales, None, Some(&mut blocks[1..]));
         assert!(few.is_err());
-        // What blocks hold does not count, and stays where a size is wrong.
+        // The old contents of `blocks` are not added to, and stay if a size is wrong.
         let counted = blocks.clone();
         let wrong = cast.q.losses(&src, &SHAPE, &cast.codes, &cast.scales[1..], None, Some(&mut blocks));
         assert!(wrong.is_err() && blocks == counted, "{to}");
@@ -184,7 +184,7 @@ fn losses(isa: Isa) {
             .quantize_given_losses(&src, &SHAPE, &cast.scales, None, &mut cast.codes, Some(&mut blocks))
             .expect("sizes that fit");
         assert!(blocks == counted, "{to}");
-        // Of a requantisation, the exact values of the source count.
+        // The losses of a requantisation are relative to the exact values of the source.
         let (mx, options) = (Scaling::mx(), CastOptions::new().isa(isa));
         let r = Requantizer::new((to, &scaling), (DType::F4E2M1, &mx), &options).expect("a pair");
         let mut codes = vec![0; N.div_ceil(2)];
@@ -208,7 +208,7 @@ fn losses(isa: Isa) {
     }
 }
 
-/// NaN, Inf, and zero points.
+/// Losses of NaN and Inf, and with zero points.
 fn lost_specials(isa: Isa) {
     let data = [f32::NAN, f32::INFINITY, -1.0, 0.0, 300.0, 1e-9];
     let src = bytes(&data);
@@ -228,7 +228,7 @@ fn lost_specials(isa: Isa) {
     let open = CastOptions::new().saturate(false);
     assert_eq!(counts(run(DType::F8E4M3FN, mx, open, &[126], None)), [1, 1, 2, 0, 3]);
     assert_eq!(counts(run(DType::F8E5M2, mx, open, &[127 - 8], None)), [1, 1, 0, 0, 3]);
-    // A scale that is NaN.
+    // Under a scale that is NaN.
     assert_eq!(counts(run(DType::F8E5M2, mx, open, &[255], None)), [0, 0, 5, 0, 0]);
 }
 
@@ -252,7 +252,8 @@ fn lost_integers(isa: Isa) {
     }
 }
 
-/// 7 is as near to 6, the largest float4, as to 8: it saturates where ties go to even, and becomes 6 where they go toward zero.
+/// 7 is halfway between 6, the largest float4, and 8: it saturates where ties go to even, and is rounded to 6 where they go
+/// toward zero.
 fn lost_ties(isa: Isa) {
     let src = bytes(&[7.0, -7.0, 7.0f32.next_up(), 6.5, 8.0, -7.5, f32::INFINITY]);
     for (profile, saturated) in [(Profile::Lanecast, 5), (Profile::Modelopt, 3)] {
@@ -266,7 +267,7 @@ fn lost_ties(isa: Isa) {
     }
 }
 
-/// Views have the bits of their elements in order.
+/// Casts of views give the bits that casts of their elements in order give.
 fn views(isa: Isa) {
     let data = bytes(&data());
     let single =
@@ -295,7 +296,7 @@ fn views(isa: Isa) {
         let mut view = StridedViewMut::new(&mut out, last, &SHAPE, &backwards);
         q.quantize_strided_with(&from, &scales, None, &mut view, &Parallel::new()).expect("views");
         assert!((0..N).all(|i| out[last - 2 * i] == codes[i] && out[2 * i] == 0xC5), "{to} {scaling:?}");
-        // And back.
+        // Dequantise from such a view.
         let d = Dequantizer::new(to, DType::F32, &scaling, &single).expect("a pair");
         let mut back = vec![0; 4 * N];
         d.dequantize(&codes, &SHAPE, &scales, None, &mut back).expect("sizes that fit");
@@ -306,7 +307,7 @@ fn views(isa: Isa) {
         for (i, x) in back.chunks(4).enumerate() {
             assert_eq!(columns_back[4 * (i % columns * rows + i / columns)..][..4], *x, "{to} {scaling:?}");
         }
-        // What does not fit is said before anything is written.
+        // An error for a view that does not fit comes before anything is written.
         let mut few = [0xC5; 10];
         let mut view = StridedViewMut::new(&mut few, 0, &SHAPE, &[75, 1]);
         found.fill(0xC5);
@@ -328,14 +329,14 @@ fn views(isa: Isa) {
     let from = unsafe { StridedView::from_ptr(core::ptr::null(), &[2, 0], &[0, 4]) };
     let mut view = StridedViewMut::new(&mut [], 0, &[2, 0], &[0, 1]);
     q.quantize_strided_with(&from, &[], None, &mut view, &Parallel::new()).expect("views");
-    // And the other lengths may be of any size.
+    // Without elements, the other lengths may be of any size.
     let d = Dequantizer::new(DType::I8, DType::F32, &Scaling::per_tensor(DType::F32), &CastOptions::new())
         .unwrap();
     let shape = [0, usize::MAX];
     let from = StridedView::new(&[], 0, &shape, &[0, 1]);
     let mut view = StridedViewMut::new(&mut [], 0, &shape, &[0, 4]);
     d.dequantize_strided(&from, &[], None, &mut view, &Parallel::new()).expect("no elements");
-    // With elements they may not, also where their product is 0 in a register.
+    // With elements they may not, even if their product wraps to 0.
     let shape = [3, 1 << (usize::BITS / 2), 1 << (usize::BITS / 2)];
     let from = StridedView::new(&[0], 0, &shape, &[0, 0, 0]);
     let mut view = StridedViewMut::new(&mut [], 0, &shape, &[0, 0, 4]);
@@ -343,8 +344,8 @@ fn views(isa: Isa) {
     assert!(matches!(error, lanecast::scaled::Error::ShapeOverflow { .. }), "{error}");
 }
 
-/// A destination that is contiguous is written in place, also where dimensions of one element have strides of their own, and where it lies over
-/// its source.
+/// A contiguous destination is written directly, even if dimensions of one element have odd strides, but gives the same if it overlaps its
+/// source.
 fn contiguous_views(isa: Isa) {
     let data = bytes(&data());
     let options = CastOptions::new().isa(isa);
@@ -373,11 +374,11 @@ fn contiguous_views(isa: Isa) {
         // SAFETY: these are the elements of the view.
         unsafe { results.set_len(4 * N) };
         assert!(results == back, "{to} {scaling:?}");
-        // Over the source, from its middle on.
+        // A destination that overlaps its source, from the source's middle on.
         let mut both = vec![0; 4 * N + 2 * N];
         both[N..2 * N].copy_from_slice(&codes);
         let first = both.as_mut_ptr();
-        // SAFETY: elements of one vector, which nothing else touches.
+        // SAFETY: both views' elements lie in one vector, which nothing else accesses.
         let (from, mut view) = unsafe {
             (
                 StridedView::from_ptr(first.add(N), &shape, &one),
@@ -387,7 +388,7 @@ fn contiguous_views(isa: Isa) {
         d.dequantize_strided(&from, &scales, None, &mut view, &how).expect("views");
         assert!(both[N + N / 2..][..4 * N] == back, "{to} {scaling:?}");
     }
-    // What is wrong with a destination is said before there is memory for as many elements as a source of stride 0 has.
+    // A wrong destination is refused before memory is allocated for all the elements of a source with stride 0.
     let d = Dequantizer::new(DType::I8, DType::F32, &Scaling::per_tensor(DType::F32), &CastOptions::new())
         .unwrap();
     let many = [usize::MAX / 32];
@@ -398,9 +399,9 @@ fn contiguous_views(isa: Isa) {
     assert!(error.to_string().ends_with("of a buffer of 8 bytes"), "{error}");
 }
 
-/// Views so large that several threads gather and scatter their elements: the calling one does of fewer.
+/// Views so large that several threads gather and scatter their elements; for smaller ones, the calling thread does.
 fn large_views(isa: Isa) {
-    // A copy of the codes, of one byte, reads and writes 4 MiB; on the reference, which is slow, 256 KiB.
+    // Copying the codes, of one byte each, reads and writes 4 MiB; 256 KiB on the reference, which is slow.
     let shape = if isa == Isa::Scalar { [272, 512] } else { [2080, 1024] };
     let [rows, columns] = shape;
     let n = rows * columns;
@@ -436,8 +437,8 @@ fn large_views(isa: Isa) {
     }
 }
 
-/// Rows that end within a block and within a group, of bfloat16s and so many elements that those are looked up in tables, in each of the ways
-/// that kernels have for that.
+/// Rows of bfloat16s that end within a block and within a group, with so many elements that these are looked up in tables, in each way that
+/// kernels have for that.
 #[cfg(unix)]
 const LOOKED_UP: [(Scaling, DType, [usize; 2]); 7] = [
     // Products of all codes with a scale.
@@ -448,12 +449,12 @@ const LOOKED_UP: [(Scaling, DType, [usize; 2]); 7] = [
     // One table under powers of two; bfloat16s by mantissas.
     (Scaling::mx(), DType::F6E3M2, [9, 344]),
     (Scaling::mx(), DType::F8E4M3FN, [9, 344]),
-    // A table for each scale, of rows that have the same scales, or of one row.
+    // A table for each scale, for rows that have the same scales, or for one row.
     (Scaling::deepseek(), DType::F8E4M3FN, [130, 300]),
     (Scaling::along_axis(1, 1024, DType::F32), DType::F4E2M1, [9, 2184]),
 ];
 
-/// No byte outside of the buffers is touched: they end where a page does that faults, and begin where one has ended.
+/// No byte outside of the buffers is touched: each buffer ends where a page that faults begins, or begins where one ends.
 #[cfg(unix)]
 fn guards(isa: Isa) {
     let data = bytes(&data());
@@ -467,14 +468,14 @@ fn guards(isa: Isa) {
     }
 }
 
-/// The bfloat16 that a float32 begins with.
+/// Returns the high half of a float32, a bfloat16.
 #[cfg(unix)]
 fn high_half(float: &[u8]) -> [u8; 2] {
     let float = f32::from_ne_bytes(float.try_into().expect("four bytes"));
     ((float.to_bits() >> 16) as u16).to_ne_bytes()
 }
 
-/// Quantises floats, and dequantises what they became, both between guard pages and not.
+/// Quantises floats and dequantises the result, between guard pages, and compares with the same in ordinary memory.
 #[cfg(unix)]
 fn guarded(isa: Isa, scaling: &Scaling, to: DType, float: DType, shape: &[usize], data: &[u8]) {
     use crate::guarded::{CANARY, Guarded};

@@ -1,4 +1,4 @@
-//! `tests/fixtures/scaled.tsv`: the bits of packages, and of exact rational numbers.
+//! Scaled casts against `tests/fixtures/scaled.tsv`: results of packages, and of exact rational numbers.
 
 use std::collections::HashMap;
 use std::panic::catch_unwind;
@@ -27,7 +27,7 @@ pub(crate) fn tests(suite: &mut Suite) {
                 }
                 "swizzle" => swizzle(&row),
                 "cast" if row[8] == "-" => cast(isa, &row),
-                // `tests/stochastic.rs` has these.
+                // `tests/stochastic.rs` tests these.
                 "word" | "cast" => continue,
                 other => panic!("{other}"),
             }
@@ -42,7 +42,7 @@ fn hex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect(text)).collect()
 }
 
-/// A cast without a scale.
+/// Checks a row of a cast without a scale.
 fn cast(isa: Isa, row: &[&str]) {
     let [from, to] = [row[3], row[4]].map(|name| name.parse::<DType>().expect(name));
     let little = CastOptions::new().isa(isa).src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
@@ -110,7 +110,7 @@ impl<'a> Case<'a> {
             "round_up" => ScaleRule::RoundUp,
             other => panic!("{other}"),
         });
-        // Of a requantisation it is that of the destination.
+        // For a requantisation, the rule is the destination's.
         if let Some(rule) = rule.filter(|_| op != "requantize") {
             scaling = scaling.rule(rule);
         }
@@ -217,7 +217,7 @@ impl<'a> Case<'a> {
         self.shape.iter().product()
     }
 
-    /// Any NaN is like any other, where a package gave it.
+    /// Compares results; where a package gave a NaN, any NaN will do.
     fn compare(&self, what: &str, dtype: DType, got: &[u8], expected: &[u8]) {
         let width = (dtype.bits() as usize / 8).max(1);
         let is_nan = |code: &[u8]| {
@@ -239,11 +239,11 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The tiles of 128 x 4 scales: padded with zeros.
+/// Checks a row of the layout in tiles of 128 x 4 scales, padded with zeros.
 fn swizzle(row: &[&str]) {
     let shape = lengths(row[2]);
     let (src, expected) = (hex(row[3]), hex(row[4]));
-    // Blocks of one element: each is its own scale, and with the scale of 1 they are their own values.
+    // Blocks of one element, so that each element determines its own scale.
     let scaling = Scaling::blocks(&[1], DType::F8E8M0).layout(ScaleLayout::Swizzle32x4x4);
     let q = Quantizer::new(DType::F32, DType::F8E5M2, &scaling, &CastOptions::new()).expect("MX");
     // 2^(code - 127) has the scale 2^(code - 127 - 15).
