@@ -1,4 +1,4 @@
-//! The front door: what is refused, what is not written, and that all of its entries agree.
+//! The public functions: what they refuse, what they do not write, and that all of them agree.
 
 use core::mem::MaybeUninit;
 use core::num::FpCategory;
@@ -12,7 +12,7 @@ use lanecast::{bits::*, *};
 mod list;
 use list::{dtypes, narrow_floats};
 
-/// All pairs; under Miri, which takes a hundred times as long, some pairs of every source and of every target.
+/// Returns all pairs or, under Miri, which takes a hundred times as long, some pairs of every source and of every target.
 fn pairs() -> impl Iterator<Item = (DType, DType)> {
     let pairs = DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to)));
     pairs.step_by(if cfg!(miri) { 34 } else { 1 })
@@ -32,7 +32,7 @@ fn every_dtype_has_one_element_type_of_its_size() {
 }
 
 /// `convert`, `cast_slice`, `cast_slice_uninit_with` and `cast_vec` give the same elements: every source to one
-/// target, one source to every target, and others of other sizes. (Each pair is code of its own.)
+/// target, one source to every target, and pairs of other sizes. Not all pairs, since each is compiled separately.
 #[test]
 fn all_entries_agree() {
     fn agree<S: Element, D: Element + core::fmt::Debug>() {
@@ -64,14 +64,14 @@ fn all_entries_agree() {
     agree::<U4, i64>();
 }
 
-/// What casts a pair on an instruction set, as `Debug` says it.
+/// Returns what casts a pair on an instruction set, as `Debug` prints it.
 fn by(isa: Isa, from: DType, to: DType, options: &CastOptions) -> String {
     let caster = Caster::new(from, to, &options.isa(isa)).unwrap();
     let debug = format!("{caster:?}");
     debug.split_once(" by: ").unwrap().1.split_once(", ").unwrap().0.to_owned()
 }
 
-/// The table of what an instruction set has: `cargo test --test api support -- --ignored --nocapture` prints it.
+/// Prints the table of what each instruction set has: `cargo test --test api support -- --ignored --nocapture`.
 #[test]
 #[ignore = "it prints a table"]
 fn support() {
@@ -90,8 +90,8 @@ fn support() {
     }
 }
 
-/// Every pair has kernels on every instruction set but the reference, in every mode and every layout. Copied is what lies
-/// on both sides in the same way, but for bool, of whose bytes there are more than two.
+/// Every pair has kernels on every instruction set but the reference, in every mode and every layout. A cast to the same
+/// dtype in the same layout is a copy, except of bools, whose bytes are normalised.
 #[test]
 fn nothing_is_left_to_the_reference() {
     let swapped = if cfg!(target_endian = "big") { ByteOrder::Little } else { ByteOrder::Big };
@@ -258,7 +258,7 @@ fn an_instruction_set_that_is_missing_is_an_error() {
     }
 }
 
-/// `LANECAST_ISA` is read once per process, so each value gets a process of its own: this test again.
+/// `LANECAST_ISA` is read once per process, so this test runs itself in a new process for each value.
 #[test]
 fn the_environment_variable_chooses_the_instruction_set() {
     const CHILD: &str = "LANECAST_TEST_CHILD";
@@ -299,7 +299,7 @@ fn the_environment_variable_chooses_the_instruction_set() {
     assert!(child("").contains("best Ok"), "an empty variable is none");
 }
 
-/// What the methods of a type say of a code.
+/// What the methods of a type return for a code.
 struct Said {
     value: f32,
     wide: f64,
@@ -318,7 +318,7 @@ struct Constants {
     epsilon: f64,
 }
 
-/// Compares them with the format of a dtype and with the values of its codes.
+/// Compares constants and methods with the format of a dtype and with the values of its codes.
 fn holds(dtype: DType, constants: &Constants, codes: &[Said]) {
     let format = dtype.float_format().unwrap();
     assert_eq!(codes.len(), 1 << format.bits());
@@ -330,12 +330,12 @@ fn holds(dtype: DType, constants: &Constants, codes: &[Said]) {
     assert_eq!(constants.one, 1.0, "{dtype}");
     let above_one = positive().filter(|&x| x > 1.0).fold(f64::MAX, f64::min);
     assert_eq!(1.0 + constants.epsilon, above_one, "{dtype}");
-    // The smallest of which half is lost, or is no normal value.
+    // The smallest normal value. A format without zero (e8m0) has no subnormal ones.
     let smallest_exponent = if format.has_zero() { 1 } else { 0 } - format.bias();
     assert_eq!(constants.min_positive, 2f64.powi(smallest_exponent), "{dtype}");
     for (code, x) in codes.iter().enumerate() {
         let name = format!("{dtype}: {code:#x}");
-        // (RISC-V makes one NaN of all.)
+        // RISC-V makes every NaN the same one, so no `f64::from` for NaN.
         let wide = if x.value.is_nan() { convert(x.value) } else { f64::from(x.value) };
         assert_eq!(x.wide.to_bits(), wide.to_bits(), "{name}");
         let class = match f64::from(x.value).abs() {
@@ -386,7 +386,7 @@ fn narrow_floats_have_the_constants_and_classes_of_their_formats() {
         })*};
     }
     narrow_floats!(narrow);
-    // Rounded once: by way of an f32 this would be a tie, and go down.
+    // Rounded once: by way of an f32 this would be a tie, and be rounded down.
     assert_eq!(F8E4M3FN::from_f64(1.0625 + 2f64.powi(-40)).to_f32(), 1.125);
     assert!(F8E5M2::NAN.is_nan() && F8E8M0::NAN.is_nan() && F8E4M3FNUZ::NAN.to_bits() == 0x80);
     assert_eq!((F8E4M3::INFINITY.to_bits(), F8E4M3::NEG_INFINITY.to_bits()), (0x78, 0xF8));
@@ -424,12 +424,12 @@ fn what_is_serialised_comes_back() {
         let text = serde_json::to_string(&options).unwrap();
         assert_eq!(serde_json::from_str::<CastOptions>(&text).unwrap(), options, "{text}");
     }
-    // What is not said has its default; what is not known is an error.
+    // Missing fields have their defaults; unknown ones are an error.
     let some: CastOptions =
         serde_json::from_str(r#"{"rounding": "up", "dst_packing": "high_first"}"#).unwrap();
     assert_eq!(some, CastOptions::new().rounding(Rounding::Up).dst_packing(Packing::HighFirst));
     assert!(serde_json::from_str::<CastOptions>(r#"{"rounded": "Up"}"#).is_err());
-    // Elements by their bits, NaN included; more bits than there are is an error.
+    // Elements are written as their bits, NaN included; a number of more bits than the dtype has is an error.
     let bits = serde_json::to_string(&[F8E4M3FN::NAN, F8E4M3FN::MAX]).unwrap();
     assert_eq!(bits, "[127,126]");
     assert_eq!(serde_json::from_str::<[F8E4M3FN; 2]>(&bits).unwrap()[0].to_bits(), 0x7F);

@@ -1,4 +1,4 @@
-//! Names in every dialect, type strings, and the facts that NumPy and the Array API tell about dtypes.
+//! Names in every dialect, type strings, and the properties that NumPy and the Array API give of dtypes.
 
 mod recorded;
 
@@ -41,7 +41,7 @@ fn every_name_of_every_dialect_comes_back() {
     assert_eq!(names, BTreeMap::from(expected));
 }
 
-/// The names that mean different things, one column a dialect: NumPy, PyTorch, MindSpore, canonical.
+/// Names that mean different dtypes, with a column for each dialect: NumPy, PyTorch, MindSpore, canonical.
 #[test]
 fn names_that_systems_disagree_about() {
     let table = [
@@ -92,7 +92,7 @@ fn the_aliases_of_mindspore() {
     }
 }
 
-/// What NumPy itself makes of every name, character and code; and of texts that are none.
+/// What NumPy makes of every name, character and code, and of texts that are none of these.
 #[test]
 fn every_recorded_name_of_numpy() {
     let mut known = 0;
@@ -109,7 +109,7 @@ fn every_recorded_name_of_numpy() {
         if !text.starts_with(['<', '>', '=', '|']) {
             assert_eq!(DType::parse(Dialect::NumPy, text), Ok(got.dtype()), "{text:?}");
         }
-        // Recorded on a little-endian machine, where the order of that is `<`.
+        // Recorded on a little-endian machine, whose native order is `<`.
         if string != "-" && (cfg!(target_endian = "little") || text.starts_with(['<', '>'])) {
             assert_eq!(got.to_string(), string, "{text:?}");
         }
@@ -133,7 +133,7 @@ fn every_type_string_comes_back() {
         let level = if little == big { Casting::No } else { Casting::Equiv };
         assert_eq!(little.casting_to(big), level, "{dtype}");
     }
-    // What numpy.save writes of these loses the dtype; ours do not.
+    // The type strings that numpy.save writes for these lose the dtype; ours keep it.
     assert_eq!(OrderedDType::from(DType::BF16).to_string(), "bfloat16");
     for wrong in ["", "<", "<<f4", "<f", ">float32", "<bool_", "|V2", "f4,", "é", "<é", "<int8"] {
         let got = wrong.parse::<OrderedDType>();
@@ -229,7 +229,7 @@ fn onnx_and_dlpack_numbers() {
     let onnx: Vec<_> = (0..40).filter(|code| DType::from_onnx(*code).is_some()).collect();
     assert!(onnx.iter().copied().eq((1..=28).filter(|code| *code != 8)), "{onnx:?}");
     assert_eq!(DType::ALL.into_iter().filter(|dtype| dtype.to_onnx().is_some()).count(), onnx.len());
-    // The name and the number of TensorProto.DataType.
+    // Names and numbers of TensorProto.DataType.
     for (name, code) in
         [("FLOAT", 1), ("BOOL", 9), ("DOUBLE", 11), ("BFLOAT16", 16), ("FLOAT8E8M0", 24), ("INT2", 26)]
     {
@@ -248,7 +248,7 @@ fn onnx_and_dlpack_numbers() {
         }
     }
     assert_eq!(DType::ALL.into_iter().filter(|dtype| dtype.to_dlpack().is_some()).count(), found);
-    // dlpack.h, one of each code.
+    // From dlpack.h, one dtype of each code.
     let header = [
         (0, "int32"),
         (1, "uint8"),
@@ -276,7 +276,7 @@ fn onnx_and_dlpack_numbers() {
     }
 }
 
-/// The table of the contract is of every dtype, and says of each what its constants say.
+/// The table of the contract has every dtype, and agrees with its constants.
 #[test]
 fn the_table_of_the_contract() {
     const PAGE: &str = include_str!("../docs/contract.md");
@@ -311,13 +311,13 @@ fn the_table_of_the_contract() {
             );
             let yes = |is: bool| if is { "yes" } else { "no" };
             assert_eq!([inf, negative_zero], [format.has_inf(), format.has_neg_zero()].map(yes), "{name}");
-            // The codes of NaN where there are at most two.
+            // The table gives the codes of NaN where there are at most two.
             let codes = 0..if dtype.bits() <= 8 { 1 << dtype.bits() } else { 0 };
             let nans = codes.filter(|&code| value_of(dtype, code).is_nan());
             let nans = nans.map(|code| format!("{code:X}")).collect::<Vec<_>>();
             let has_nan = yes(format.has_nan()).to_owned();
             assert_eq!(if (1..=2).contains(&nans.len()) { nans.join(" ") } else { has_nan }, nan, "{name}");
-            // Those of float32 and float64 are Rust's.
+            // The table has no largest value of float32 and float64; those are Rust's.
             if let Some((value, code)) = max.split_once(" = ") {
                 let code = u32::from_str_radix(code, 16).unwrap();
                 let value = match value.strip_prefix("2^") {
@@ -333,7 +333,7 @@ fn the_table_of_the_contract() {
     assert_eq!(seen, DTypeSet::ALL);
 }
 
-/// The value of a code.
+/// Returns the value of a code.
 fn value_of(dtype: DType, code: u32) -> f64 {
     let little = CastOptions::new().src_order(ByteOrder::Little);
     let mut value = [0; 8];
@@ -342,7 +342,7 @@ fn value_of(dtype: DType, code: u32) -> f64 {
     f64::from_ne_bytes(value)
 }
 
-/// How many there are, the front page says.
+/// The README states the number of dtypes.
 #[test]
 fn the_number_of_dtypes() {
     let page = include_str!("../README.md");

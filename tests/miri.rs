@@ -1,7 +1,7 @@
-//! Small casts through every entry that works on pointers: uninitialised memory, views, inside one buffer, on threads,
-//! checked, arrays. The suites that try every pair take Miri hours; these, minutes (`ci/sanitizers miri`).
+//! Small casts through every function that works on pointers: into uninitialised memory, of views, in place, on threads,
+//! checked, of arrays. Miri takes hours for the suites that try every pair, but minutes for these (`ci/sanitizers miri`).
 //!
-//! What a cast gives here is compared with the plain cast, which the other suites compare with the oracle.
+//! Results are compared with those of the plain cast, which the other suites compare with the oracle.
 
 use core::mem::MaybeUninit;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use lanecast::parallel::{Parallel, ParallelFor};
 use lanecast::views::{StridedView, StridedViewMut};
 use lanecast::{ByteOrder, CastOptions, Caster, DType, Packing, Rounding, cast_slice_uninit};
 
-/// Sources and targets of every width, packed ones and pairs among them.
+/// Sources and targets of many widths, packed and complex ones among them.
 const SOME: [DType; 8] =
     [DType::Bool, DType::I2, DType::F6E2M3, DType::F8E4M3FN, DType::F16, DType::I32, DType::F64, DType::C64];
 
@@ -59,7 +59,7 @@ fn views() {
             let (s, d, [rows, columns]) = (from.itemsize(), to.itemsize(), [5, 7]);
             let src = bytes(rows * columns * s);
             let expected = plain(&caster, &src, rows * columns * d, rows * columns);
-            // Transposed, with a gap behind each column.
+            // A transpose, with a gap behind each column.
             let (step, size) = (rows * d + 3, columns * (rows * d + 3));
             let mut dst = vec![0x5A; size];
             let shape = [rows, columns];

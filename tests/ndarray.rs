@@ -1,4 +1,4 @@
-//! Arrays of the crate ndarray, sliced, reversed and transposed, against one conversion per element.
+//! Arrays of the crate ndarray, sliced, reversed and transposed, against a conversion of each element.
 
 mod bridge;
 #[cfg(unix)]
@@ -57,7 +57,7 @@ fn check<S: Element, D: Element + PartialEq, Dim: Dimension>(isa: Isa, src: &Arr
     let how = Parallel::new().threads(2).chunk(src.len() / 3);
     let shared = src.par_lanecast_with::<D>(&options, &how).expect("it is available");
     assert!(shared == got && shared.strides() == got.strides(), "{}", what());
-    // Elements are counted in the order of C.
+    // Errors count elements in row-major order.
     let elements: Vec<S> = src.iter().copied().collect();
     let mut plain = vec![lanecast::convert::<u8, D>(0); elements.len()];
     match (src.try_lanecast_with::<D>(&options), try_cast_slice_with(&elements, &mut plain, &options)) {
@@ -78,7 +78,7 @@ fn views<S: Element, D: Element + PartialEq>(isa: Isa) {
     check::<S, D, _>(isa, &x.slice(s![.., 4, ..;4]).t());
     check::<S, D, _>(isa, &x.slice(s![1..2, .., ..]).broadcast((5, 33, 41)).expect("one becomes five"));
     check::<S, D, IxDyn>(isa, &x.view().into_dyn());
-    // Rows whose elements lie apart, and few of them.
+    // Rows with strides between elements, and arrays of few rows.
     for step in [1, 2, 3, 4, 5, -1, -2] {
         for all in [x.slice(s![.., 1.., 1..;step]), x.slice(s![..;-1, ..;3, 2..30;step])] {
             check::<S, D, _>(isa, &all);
@@ -98,7 +98,7 @@ fn views<S: Element, D: Element + PartialEq>(isa: Isa) {
     assert!(gaps.is_standard_layout(), "the order of C, where there are gaps");
 }
 
-/// Elements without gaps lie as those of the source, whatever their order.
+/// The result of an array without gaps has the memory order of the source, whatever that is.
 fn orders(isa: Isa) {
     let x = source::<f32>();
     for axes in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]] {
@@ -116,13 +116,13 @@ fn orders(isa: Isa) {
     }
 }
 
-/// Chance rounds an element by its number in the order of C, wherever it lies.
+/// Stochastic rounding numbers elements in row-major order, wherever they lie in memory.
 fn stochastic(isa: Isa) {
     let x = source::<f32>().mapv(|x| x * 1.001);
     let options = options(isa).stochastic(7, 0);
     let expected = x.lanecast_with::<bf16>(&options).unwrap();
     for axes in [[2, 1, 0], [1, 0, 2]] {
-        // The same elements, in another order in memory: the axes are swapped there and back.
+        // The same elements in another memory order: the axes are permuted, copied, and permuted back.
         let other = x.view().permuted_axes(axes).as_standard_layout().into_owned();
         let other = other.permuted_axes(axes);
         assert!(other == x && other.strides() != x.strides());
@@ -171,7 +171,7 @@ fn into(isa: Isa) {
     assert_eq!(error, Err(Error::ShapeMismatch { dimension: None, source: 3, destination: 1 }));
 }
 
-/// Arrays that begin or end where a byte further faults.
+/// Arrays that begin or end at a guard, so that an access one byte further faults.
 #[cfg(unix)]
 fn edges(isa: Isa) {
     use guarded::{CANARY, Guarded};
@@ -182,7 +182,7 @@ fn edges(isa: Isa) {
     let (src, mut dst) = (Guarded::source(4 * n), Guarded::new(2 * n));
     for (src_at, dst_at) in [(0, dst.len - 2 * n), (src.len - 4 * n, 0), (src.len - 4 * n, dst.len - 2 * n)] {
         let first = src.first.wrapping_add(src_at).cast::<f32>();
-        // SAFETY: the elements are in the mapping, which is aligned for them, as they are at its end.
+        // SAFETY: the elements lie in the mapping and are aligned, at its beginning as at its end.
         let x = unsafe { ArrayView2::from_shape_ptr(shape, first) };
         for transposed in [false, true] {
             let expected = x.to_owned().lanecast_with::<bf16>(&options(isa)).unwrap();

@@ -25,7 +25,7 @@ fn type_of(data_type: DataType) -> oracle::Type {
         .expect("the oracle has every dtype")
 }
 
-/// Fixed-width hexadecimal codes without separators.
+/// Parses fixed-width hexadecimal codes without separators.
 fn hex(of: DataType, digits: &str) -> Vec<u128> {
     let width = type_of(of).bits().div_ceil(4) as usize;
     assert!(digits.len().is_multiple_of(width), "{of}: {digits}");
@@ -33,7 +33,7 @@ fn hex(of: DataType, digits: &str) -> Vec<u128> {
     codes.map(|i| u128::from_str_radix(&digits[i..i + width], 16).unwrap()).collect()
 }
 
-/// Codes as ONNX lays them out: one little-endian bit stream.
+/// Returns a tensor of codes as ONNX lays them out: one little-endian bit stream.
 fn tensor(of: DataType, codes: &[u128]) -> Tensor<'static> {
     let bytes = oracle::packing::pack(codes, type_of(of).bits(), oracle::packing::Packing::LowFirst);
     Tensor::new(&[codes.len()], of, bytes).unwrap()
@@ -116,8 +116,8 @@ fn schemas() -> Vec<Schema<'static>> {
         .collect()
 }
 
-/// Every opset, with every type on either side and every attribute, is accepted or refused as the schema of its
-/// version says; and what is refused names the first version that would not.
+/// In every opset, every type on either side and every attribute is accepted or refused according to the schema of its
+/// version; the error names the first version that accepts it.
 #[test]
 fn every_version_allows_what_its_schema_does() {
     let all = schemas();
@@ -172,7 +172,7 @@ fn every_version_allows_what_its_schema_does() {
     }
 }
 
-/// The attributes that a version has, and others.
+/// Tests the attributes that a version has, and others.
 fn attributes_of(operator: Operator, opset: u32, schema: &Schema<'static>, versions: &[&Schema<'static>]) {
     let version = schema.since;
     let values = [
@@ -258,12 +258,12 @@ fn attributes_are_checked() {
 }
 
 fn attributes<'a>(to: DataType, saturate: &str, round_mode: &'a str) -> Vec<(&'static str, Attribute<'a>)> {
-    // Where they mean nothing they are ignored, so half of the targets get them all the same.
+    // Attributes that do not matter to a target are ignored, so half of the targets get defaults as attributes too.
     let all = [("saturate", Attribute::Int(saturate.parse().unwrap())), ("round_mode", round_mode.into())];
     if saturate == "1" && round_mode == "up" && to.code().is_multiple_of(2) { vec![] } else { all.to_vec() }
 }
 
-/// Where the peers answer as the specification or we do, our answers are theirs.
+/// The recorded answers of the peers that agree with the specification or with us are our results.
 #[test]
 fn the_peers_agree() {
     let mut elements = BTreeMap::<&str, usize>::new();
@@ -282,12 +282,12 @@ fn the_peers_agree() {
         *elements.entry(peers).or_default() += inputs.len();
         pairs.insert((from.code(), to.code()));
     }
-    // The other seven (between FLOAT6E2M3 and 4-bit integers, FLOAT8E8M0 to FLOAT4 and FLOAT6) neither peer does.
+    // Neither peer casts the other seven (between FLOAT6E2M3 and 4-bit integers, FLOAT8E8M0 to FLOAT4 and FLOAT6).
     assert_eq!(pairs.len(), 25 * 25 - 7);
     assert!(elements["both"] > 10_000, "{elements:?}");
 }
 
-/// Where a peer answers something else, ours is the expected answer and not the peer's, and the row says why.
+/// Where a peer's answer differs, ours is the expected one and not the peer's, and the row says why.
 #[test]
 fn the_deviations_of_the_peers_are_known() {
     let mut rules = BTreeMap::<&str, usize>::new();
@@ -318,13 +318,13 @@ fn the_deviations_of_the_peers_are_known() {
     assert!(rules.len() >= 15 && refused > 20, "{refused} {rules:#?}");
 }
 
-/// JSON's null or a string without escapes.
+/// Parses JSON's null, or a string without escapes.
 fn unquoted(json: &str) -> Option<String> {
     let quoted = |s: &str| s.strip_prefix('"')?.strip_suffix('"').map(str::to_owned);
     if json == "null" { None } else { Some(quoted(json).unwrap_or_else(|| panic!("{json}"))) }
 }
 
-/// One element from or to a string, the number as hexadecimal digits; None is an error.
+/// Casts one element from or to a string, with the number as hexadecimal digits; returns `None` for an error.
 fn one(from: DataType, to: DataType, input: &str) -> Option<String> {
     let cast = Cast::new(28, to, &[]).unwrap();
     if from == DataType::String {
@@ -337,7 +337,7 @@ fn one(from: DataType, to: DataType, input: &str) -> Option<String> {
     }
 }
 
-/// The golden strings of the last release that had any, those on which a peer agrees, and what an exact model prints.
+/// The golden strings of the last release that has any, strings on which a peer agrees, and those of an exact model.
 #[test]
 fn strings_are_as_recorded() {
     let mut by_peer = BTreeMap::<&str, usize>::new();
@@ -370,7 +370,7 @@ fn a_wrong_string_is_named() {
     assert_eq!((index, dtype, reason), (256, DType::U8, text::Reason::OutOfRange));
 }
 
-/// Each documented alternative gives what its side of the contradiction says.
+/// Each documented alternative gives what its side of the contradiction requires.
 #[test]
 fn the_alternatives_are_there() {
     let floats = |values: &[f32]| {
@@ -399,10 +399,10 @@ fn the_alternatives_are_there() {
         [0x8, 0x7, 0, 0x7]
     );
     assert_eq!(run(DataType::Uint4, new().small_int_overflow(Overflow::Saturate), &[-3.0]), [0]);
-    // Undefined.
+    // Overflow to other integers, which ONNX leaves undefined.
     assert_eq!(run(DataType::Uint8, new(), &[300.0, -1.0]), [255, 0]);
     assert_eq!(run(DataType::Uint8, new().int_overflow(Overflow::Wrap), &[300.0, -1.0]), [44, 255]);
-    // C1: the text of the opsets 19 to 23. What is finite still saturates, and so does all without FNUZ.
+    // C1: the text of opsets 19 to 23. Finite values still saturate, and so does everything in formats other than FNUZ.
     let nan = new().fnuz_infinity(FnuzInfinity::Nan);
     let values = [f32::INFINITY, -f32::INFINITY, 1e30, f32::NAN, 1.0];
     assert_eq!(run(DataType::Float8E4M3FNUZ, new(), &values), [0x7F, 0xFF, 0x7F, 0x80, 0x40]);
@@ -473,7 +473,7 @@ fn codes_and_names_round_trip() {
     );
 }
 
-/// What onnx's reference evaluator answers.
+/// The linear operators give what onnx's reference evaluator gives.
 #[test]
 fn linear_operators_are_those_of_the_reference() {
     let tensor = |text: &str| {
@@ -516,7 +516,7 @@ fn linear_operators_are_those_of_the_reference() {
     assert_eq!(cases, 32);
 }
 
-/// What a version of the linear operators does not have is an error that names the one that has it.
+/// A feature that a version of the linear operators lacks is an error that names the version that has it.
 #[test]
 fn linear_operators_refuse_what_a_version_does_not_have() {
     let float = |shape: &[usize], value: f32| {
@@ -541,12 +541,12 @@ fn linear_operators_refuse_what_a_version_does_not_have() {
         message(q.run(&x, &float(&[3], 1.0), None)),
         "the scales or zero points have the shape [3]; they need [4]"
     );
-    // Only the whole tensor had one scale at first.
+    // The first version has only one scale, for the whole tensor.
     assert!(QuantizeLinear::new(10, &[]).unwrap().run(&x, &float(&[4], 1.0), None).is_err());
     let blocked = QuantizeLinear::new(21, &[("block_size", 3.into()), ("axis", (-1).into())]).unwrap();
     assert!(blocked.run(&x, &float(&[2, 2], 1.0), None).is_ok());
     assert!(blocked.run(&x, &float(&[2, 1], 1.0), None).is_err());
-    // (Nor are scales of one dimension those of an axis then.)
+    // With blocks, scales of one dimension are not taken for those of an axis.
     assert!(blocked.run(&x, &float(&[4], 1.0), None).is_err());
     let eights = Tensor::new(&[2, 4], DataType::Float8E4M3FN, &[0x38; 8]).unwrap();
     assert!(
@@ -563,8 +563,8 @@ fn linear_operators_refuse_what_a_version_does_not_have() {
     assert!(DequantizeLinear::new(9, &[]).is_err());
 }
 
-/// One scale and its zero point are a scalar or have one dimension, each as it likes, as in node tests of onnx; and zeros are zeros whatever their
-/// signs and pad bits.
+/// A single scale and its zero point are each a scalar or have one dimension, independently, as in node tests of onnx; and zeros count as zero
+/// whatever their signs and pad bits.
 #[test]
 fn one_zero_point_is_one_zero_point() {
     let one = |shape: &[usize]| Tensor::new(shape, DataType::Float, 2f32.to_le_bytes().to_vec()).unwrap();
@@ -595,13 +595,13 @@ fn one_zero_point_is_one_zero_point() {
         assert_eq!(run(zero).unwrap().bytes().unwrap(), 2f32.to_le_bytes(), "{data_type}");
         assert!(run(code).is_err(), "{data_type}");
     }
-    // Of the types without -0 that code is NaN.
+    // In types without -0, its code is NaN.
     let x = Tensor::new(&[1], DataType::Float8E5M2FNUZ, &[0x40]).unwrap();
     let nan = Tensor::new(&[], DataType::Float8E5M2FNUZ, &[0x80]).unwrap();
     assert!(DequantizeLinear::new(28, &[]).unwrap().run(&x, &one(&[]), Some(&nan)).is_err());
 }
 
-/// A tensor without elements has the scales that its rank and axis need, as one with elements has, and they are checked.
+/// A tensor without elements needs the scales of its rank and axis, as one with elements does, and they are checked.
 #[test]
 fn linear_operators_take_tensors_without_elements() {
     let of = |shape: &[usize], data_type: DataType| {

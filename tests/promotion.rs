@@ -18,7 +18,7 @@ fn rules(name: &str) -> &'static Rules {
     Rules::from_name(name).unwrap()
 }
 
-/// A recorded result: a dtype, or an error.
+/// Parses a recorded result: a dtype, or `None` for an error.
 fn result(name: &str) -> Option<DType> {
     (name != "-").then(|| dtype(name).unwrap_or_else(|| panic!("{name} is not here")))
 }
@@ -30,7 +30,7 @@ fn scalar(name: &str) -> ScalarKind {
 /// Every recorded pair.
 #[test]
 fn every_recorded_pair() {
-    // So many are recorded, or more.
+    // At least so many pairs are recorded.
     let recorded = [
         ("numpy", 196),
         ("jax", 1024),
@@ -58,7 +58,7 @@ fn every_recorded_pair() {
     }
 }
 
-/// What no fixture records, because it is the whole rule: equal dtypes alone combine.
+/// Rulesets under which only equal dtypes combine. No fixture records them, since that is the whole rule.
 #[test]
 fn the_identity_rulesets() {
     assert_eq!(Rules::JAX_STRICT.dtypes(), Rules::JAX.dtypes());
@@ -95,7 +95,7 @@ fn dtypes_that_no_fixture_has() {
     }
 }
 
-/// Recorded with `+`, which the Array API does not define of two bools. Their `result_type` is bool.
+/// The fixture was recorded with `+`, which the Array API does not define for two bools. Their `result_type` is bool.
 const NO_PLUS: (&str, &str, &str, &str) = ("array_api", "bool", "bool", "-");
 
 #[test]
@@ -137,8 +137,7 @@ fn every_recorded_python_number() {
     assert_eq!(skipped, 4, "float4_e2m1fn_x2 of torch");
 }
 
-/// The two tables of MindSpore's documentation, 15 x 15 and 15 x 3. Its own order of the dtypes, and its
-/// dashes.
+/// The two tables of MindSpore's documentation, 15 x 15 and 15 x 3, with its order of the dtypes and its dashes.
 #[test]
 fn the_tables_of_mindspore() {
     let names = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 \
@@ -186,7 +185,7 @@ fn the_recorded_defaults() {
         let [name, kind, answer] = row[..] else { panic!("{row:?}") };
         assert_eq!(default(name, kind), result(answer), "{name} {kind}");
     }
-    // Of bool, int, float, complex and index.
+    // Columns: bool, int, float, complex and index.
     let others = [
         ("numpy", "bool int64 float64 complex128 int64"),
         ("torch", "bool int64 float32 complex64 int64"),
@@ -204,7 +203,7 @@ fn the_recorded_defaults() {
     }
 }
 
-/// All operands at once: every recorded subset of two, three and four.
+/// Promotes all operands at once: every recorded subset of two, three and four.
 #[test]
 fn every_recorded_subset() {
     let mut subsets = BTreeMap::<_, usize>::new();
@@ -223,7 +222,7 @@ fn every_recorded_subset() {
     assert_eq!(subsets, BTreeMap::from([("numpy", 91 + 364 + 1001), ("jax", 4060)]));
 }
 
-/// What the laws are checked against: the definition, on plain lists.
+/// Returns the dtypes above all operands, by definition. The laws are checked against this.
 fn upper_bounds(rules: &Rules, operands: &[DType]) -> Vec<DType> {
     DType::ALL.into_iter().filter(|&to| operands.iter().all(|&from| rules.above(from).contains(to))).collect()
 }
@@ -249,15 +248,14 @@ fn the_laws_of_a_lattice() {
                 let bounds = upper_bounds(rules, &[a, b]);
                 match got {
                     Ok(c) => assert!(bounds.contains(&c), "{name}: {c} is above {a} and {b}"),
-                    // An error means that there is no least of the bounds, and a least bound is always the
-                    // answer.
+                    // An error means that the upper bounds have no least one.
                     Err(_) => {
                         let least =
                             bounds.iter().find(|c| bounds.iter().all(|d| rules.above(**c).contains(*d)));
                         assert_eq!(least, None, "{name}: {a}, {b}");
                     }
                 }
-                // A result that a least bound exists for is that bound.
+                // If there is a least bound, it is the result.
                 if let Some(least) =
                     bounds.iter().find(|c| bounds.iter().all(|d| rules.above(**c).contains(*d)))
                 {
@@ -268,8 +266,8 @@ fn the_laws_of_a_lattice() {
     }
 }
 
-/// No two dtypes may become each other, and the sets are closed; but for PyTorch's, out of which
-/// complex was cut.
+/// No two dtypes may become each other, and the sets of dtypes above one are closed, except PyTorch's: above
+/// uint16, uint32 and uint64 it has no complex dtypes.
 #[test]
 fn the_sets_are_closed() {
     let mut open = BTreeSet::new();
@@ -289,7 +287,7 @@ fn the_sets_are_closed() {
     assert!(open.iter().eq(cut.as_flattened()), "{open:?}");
 }
 
-/// Where pairs may be folded in any order, and where they may not: there only `promote_all` is right.
+/// Under which rulesets pairs may be folded in any order. Under the others, only `promote_all` is right.
 #[test]
 fn associativity_and_its_exceptions() {
     let mut exceptions = BTreeMap::new();
@@ -313,20 +311,20 @@ fn associativity_and_its_exceptions() {
             exceptions.insert(rules.name(), differ);
         }
     }
-    // It has every dtype, so the more there are the more.
+    // This ruleset has every dtype, so the number grows with that of dtypes.
     assert!(exceptions["lossless"] >= NOT_ASSOCIATIVE[4].1);
     exceptions.insert("lossless", NOT_ASSOCIATIVE[4].1);
     assert_eq!(exceptions, BTreeMap::from(NOT_ASSOCIATIVE));
 }
 
-/// Ordered triples whose folds differ; an error counts as an answer.
+/// The number of ordered triples whose folds differ; an error counts as a result.
 const NOT_ASSOCIATIVE: [(&str, usize); 5] =
     [("numpy", 28), ("jax", 240), ("jax_x32", 240), ("torch", 528), ("lossless", 2126)];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Neither order nor repetition matters, and the error is the same too.
+    /// Neither order nor repetition of operands matters, to results or to errors.
     #[test]
     fn promote_all_ignores_the_order(
         which in 0..10usize,
@@ -367,7 +365,7 @@ fn every_recorded_can_cast() {
     assert_eq!((tested, skipped), (196, 60));
 }
 
-/// For the dtypes that NumPy lacks: safe is sound, nothing is allowed at one level and not at the next.
+/// For all dtypes, also those that NumPy lacks: safe is sound, and what one level allows, the next allows.
 #[test]
 fn can_cast_is_sound() {
     for from in DType::ALL {
@@ -386,7 +384,7 @@ fn can_cast_is_sound() {
 
 #[test]
 fn can_cast_of_torch_and_the_array_api() {
-    // Bool, integer, float, complex: PyTorch asks that this does not fall.
+    // Bool, integer, float, complex: PyTorch requires that the category does not decrease.
     let category = |t: DType| match t.name() {
         "bool" => 0,
         name if name.contains("int") => 1,
@@ -413,12 +411,12 @@ fn every_recorded_lossless_cast() {
             skipped += 1;
             continue;
         };
-        // ml_dtypes 0.6 has no cast of these pairs at all, which was recorded as a loss.
+        // ml_dtypes 0.6 has no cast of these pairs, which is recorded as a loss.
         let none = [(DType::U2, DType::I4), (DType::U1, DType::I2), (DType::U1, DType::I4)];
         let no_cast = none.contains(&(from, to));
         let expected = (lossless == "yes") != no_cast;
         assert_eq!(from.is_lossless_to(to), expected, "{from} -> {to}");
-        // Of two that hold each other's values, one has to come first: bool.
+        // uint1 and bool hold each other's values, so one must be below the other: bool.
         let is_above = expected && (from, to) != (DType::U1, DType::Bool);
         assert_eq!(Rules::LOSSLESS.can_cast(from, to), is_above, "{from} -> {to}");
         tested += 1;
@@ -426,8 +424,8 @@ fn every_recorded_lossless_cast() {
     assert!(tested >= 24 * 32 && skipped <= 24, "{tested}, {skipped}");
 }
 
-/// The rule against the kernels: every code of a source of 16 bits or fewer comes back, and none is another's
-/// result.
+/// Compares the rule with the kernels: a cast is lossless if every code of a source of 16 bits or fewer comes back,
+/// and no two codes give the same result.
 #[test]
 fn lossless_is_what_the_casts_keep() {
     let options = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
@@ -470,7 +468,7 @@ fn lossless_of_the_wide() {
     }
 }
 
-/// A buffer of small values of a dtype.
+/// Returns a buffer of small values of a dtype.
 fn sample(dtype: DType, n: usize) -> Vec<u8> {
     let values: Vec<u8> = (0..n).map(|i| (i % 2) as u8).collect();
     let mut out = vec![0; dtype.byte_len(n, Packing::LowFirst).unwrap()];
@@ -478,7 +476,7 @@ fn sample(dtype: DType, n: usize) -> Vec<u8> {
     out
 }
 
-/// Every pair of every ruleset: the plan has the casts of `Caster`, and none where there is nothing to do.
+/// For every pair of every ruleset, the plan has the casts of `Caster`, and none where there is nothing to cast.
 #[test]
 fn plans_choose_the_casts() {
     const N: usize = 9;
@@ -612,7 +610,7 @@ fn the_page_is_fresh() {
     );
 }
 
-/// The example's sums: rounding in bfloat16 shows, and errors are told.
+/// The example's sums show rounding in bfloat16, and errors.
 #[test]
 fn the_example_adds() {
     let text = example::sums().unwrap();

@@ -23,7 +23,7 @@ fn level(name: &str) -> Option<Casting> {
     (name != "-").then(|| name.parse().unwrap())
 }
 
-/// NumPy knows no same_value between dtypes, and says unsafe.
+/// NumPy has no same_value between dtypes, and gives unsafe.
 fn as_numpy_says(level: Option<Casting>) -> Option<Casting> {
     level.map(|level| if level == Casting::SameValue { Casting::Unsafe } else { level })
 }
@@ -40,7 +40,7 @@ fn check_promotion(a: &ItemDType, b: &ItemDType, expected: &str) {
     assert_eq!(got, (expected != "-").then(|| recorded_item(expected)), "{a}, {b}");
 }
 
-/// An item as this machine would have recorded it, where a little-endian one did: its `<` is the order of the machine.
+/// Parses an item that was recorded on a little-endian machine, where `<` is the native order, as if on this machine.
 fn recorded_item(text: &str) -> ItemDType {
     if cfg!(target_endian = "little") {
         return item(text);
@@ -198,7 +198,7 @@ fn naive(from: &ItemDType, to: &ItemDType, src: &[u8], dst: &mut [u8]) {
         let (a, b) = (a.dtype(), b.dtype());
         return cast_bytes_with(&src[..a.itemsize()], a, &mut dst[..b.itemsize()], b, 1, &options).unwrap();
     }
-    // One item of the destination after the other, and the index of the one of the source that belongs to it.
+    // For each item of the destination, the index of the item of the source that is cast to it.
     let (from_one, to_one) = (one(from), one(to));
     'items: for flat in 0..to.shape().iter().product() {
         let mut rest: usize = flat;
@@ -221,7 +221,7 @@ fn naive(from: &ItemDType, to: &ItemDType, src: &[u8], dst: &mut [u8]) {
     }
 }
 
-/// A pair of dtypes between which there is a cast.
+/// Generates pairs of dtypes between which there is a cast.
 fn item_pair(depth: u32) -> BoxedStrategy<(ItemDType, ItemDType)> {
     let element = || {
         (0..30u8, any::<bool>()).prop_map(|(code, big)| {
@@ -239,7 +239,7 @@ fn item_pair(depth: u32) -> BoxedStrategy<(ItemDType, ItemDType)> {
     if depth == 0 {
         return shaped(elements.boxed()).boxed();
     }
-    // Only records of one field become something of another shape.
+    // Only records of one field can be cast to another shape.
     let records = (record_pair(depth - 1), shape()).prop_map(|((a, b), s)| {
         (ItemDType::from(a).array(&s).unwrap(), ItemDType::from(b).array(&s).unwrap())
     });
@@ -256,7 +256,7 @@ fn item_pair(depth: u32) -> BoxedStrategy<(ItemDType, ItemDType)> {
     prop_oneof![4 => elements, 1 => records, 1 => repeated, 1 => unwrapped].boxed()
 }
 
-/// What NumPy 2.4 reads of the same texts: an aligned record aligns those within it, and its size is a multiple of its alignment.
+/// As NumPy 2.4 reads these texts: an aligned record aligns the records within it, and its size is a multiple of its alignment.
 #[test]
 fn records_within_aligned_ones_are_aligned() {
     for (text, size, offsets, within) in [
@@ -290,7 +290,7 @@ fn records_within_aligned_ones_are_aligned() {
             assert_eq!(inner.fields().iter().map(|field| field.offset).collect::<Vec<_>>(), within, "{text}");
         }
     }
-    // Nor is one within a list that is not aligned.
+    // An aligned record within a list that is not aligned is not placed at its alignment.
     let list: StructDType =
         "[('a', 'i1'), ('b', {'names': ['x', 'y'], 'formats': ['i1', 'i4'], 'aligned': True})]"
             .parse()
@@ -309,7 +309,7 @@ fn records_within_aligned_ones_are_aligned() {
     }
 }
 
-/// Two records with as many fields: packed, aligned, or scattered with gaps, overlaps and any order.
+/// Generates pairs of records with equally many fields: packed, aligned, or scattered with gaps and overlaps in any order.
 fn record_pair(depth: u32) -> BoxedStrategy<(StructDType, StructDType)> {
     fn build(items: Vec<ItemDType>, layout: u8, gaps: &[usize], scatter: bool) -> StructDType {
         let named: Vec<_> = items.into_iter().enumerate().map(|(i, item)| (format!("f{i}"), item)).collect();
@@ -320,7 +320,7 @@ fn record_pair(depth: u32) -> BoxedStrategy<(StructDType, StructDType)> {
                 let mut end = 0;
                 let mut fields: Vec<Field> = Vec::new();
                 for ((name, dtype), gap) in named.into_iter().zip(gaps.iter().cycle()) {
-                    // A scattered field may lie over others.
+                    // A scattered field may overlap others.
                     let offset = if scatter { *gap } else { end + gap };
                     end = end.max(offset + dtype.itemsize());
                     fields.push(Field { name, title: None, offset, dtype });
@@ -341,7 +341,7 @@ fn record_pair(depth: u32) -> BoxedStrategy<(StructDType, StructDType)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any record layouts, against the plain loop.
+    /// Casts of any record layouts give what the plain loop gives.
     #[test]
     fn record_casts_are_the_plain_loop((from, to) in record_pair(2), n in 0..40usize, seed in any::<u64>()) {
         let mut state = seed | 1;
@@ -367,7 +367,7 @@ proptest! {
         prop_assert_eq!(out, expected, "{} -> {}", from, to);
     }
 
-    /// Every layout prints as a text that reads back, and a cast exists where a level allows it.
+    /// Every layout prints as a text that parses to the same layout, and a cast exists where a level allows it.
     #[test]
     fn layouts_come_back((a, b) in record_pair(2)) {
         for dtype in [&a, &b] {
@@ -377,7 +377,7 @@ proptest! {
         prop_assert_eq!(a.casting_to(&b).is_some(), RecordCaster::new(&a, &b, &CastOptions::new()).is_ok());
     }
 
-    /// Whatever the text, there is an answer.
+    /// No text makes the parser panic.
     #[test]
     fn no_text_panics(text in r#"[\[\]\(\)\{\}'",:|<>=0-9a-zéVTF \\]{0,40}"#) {
         let _ = text.parse::<ItemDType>();
@@ -397,7 +397,7 @@ proptest! {
     }
 }
 
-/// Long fields, long runs and few records take other paths of the loop.
+/// Long fields, long runs and few records, which take other paths of the loop.
 #[test]
 fn large_records() {
     let pairs = [
@@ -426,7 +426,7 @@ fn large_records() {
     }
 }
 
-/// Each dimension was a call within the last one, for which a thread had no room.
+/// Very many dimensions do not overflow the stack.
 #[test]
 fn sub_arrays_of_many_dimensions() {
     let many = ItemDType::from(DType::F64).array(&[1; 200_000]).unwrap();
@@ -455,7 +455,7 @@ fn record_casts_refuse_buffers_of_the_wrong_size() {
         let dst = &mut dst.spare_capacity_mut()[..destination];
         assert_eq!(caster.cast_uninit(&vec![0; source], dst, n), Err(error));
     }
-    // Padding and fields: every byte is initialised.
+    // Every byte is initialised, of padding as of fields.
     let padded = RecordCaster::new(
         record("i4,u1"),
         StructDType::aligned([("a", DType::U8), ("b", DType::F32)]).unwrap(),
@@ -495,7 +495,7 @@ fn errors_of_structures_say_what_is_wrong() {
         parse("[('a', 'i3')]")
             .starts_with("there is no dtype here that NumPy names \"i3\"; its names are bool,")
     );
-    // Others than those of elements.
+    // NumPy's names of dtypes that elements cannot have here.
     for (text, code) in [
         ("[('a', '|V4')]", "|V4"),
         ("V8,f4", "V8"),
@@ -560,7 +560,7 @@ fn empty_sub_arrays() {
     assert_eq!(out, [0, 0, 0, 0, 0, 0, 0, 0, 3]);
 }
 
-/// What NumPy's own texts lose, ours keep.
+/// Our texts keep names that NumPy's own texts lose.
 #[test]
 fn dtypes_of_ml_dtypes_keep_their_names() {
     let text = "[('weight', 'bfloat16'), ('scale', 'float8_e8m0fnu', (4,)), ('code', 'int4')]";
@@ -572,7 +572,7 @@ fn dtypes_of_ml_dtypes_keep_their_names() {
     assert_eq!(dtype.promote(&wide, &Rules::LOSSLESS), Ok(wide));
 }
 
-/// Dtypes that are equal have one hash, whatever alignment they were made for.
+/// Equal dtypes have equal hashes, whatever alignment they were made for.
 #[test]
 fn dtypes_are_keys() {
     let fields = [("a", DType::I32), ("b", DType::F32)];
@@ -584,7 +584,7 @@ fn dtypes_are_keys() {
     assert_eq!(items.iter().collect::<HashSet<_>>().len(), items.len());
 }
 
-/// What prints is read as the same dtype, or cannot be made.
+/// A dtype prints as a text that parses to the same dtype, or cannot be printed.
 #[test]
 fn odd_dtypes_print_what_they_are() {
     let unnamed = StructDType::packed([("", DType::I32), ("f0", DType::I8)]).unwrap();
@@ -604,7 +604,7 @@ fn odd_dtypes_print_what_they_are() {
     assert_eq!(error, Err(StructError::TooLarge));
 }
 
-/// So many records within each other can be made, print, parse and are cast; one more is an error.
+/// Records nested as deep as the limit can be made, printed, parsed and cast; one more level is an error.
 #[test]
 fn records_within_records() {
     let wrap = |dtype: ItemDType| {
@@ -614,7 +614,7 @@ fn records_within_records() {
             offset,
             dtype: dtype.clone(),
         };
-        // Only a dictionary can say that, and it has the most levels.
+        // Only a dictionary can express this order of offsets, and its text nests deepest.
         let size = dtype.itemsize();
         StructDType::with_offsets(vec![field("b", 1, &DType::I8.into()), field("a", 0, &dtype)], size.max(2))
     };
@@ -643,7 +643,7 @@ fn records_within_records() {
     assert!(text.parse::<ItemDType>().is_err());
 }
 
-/// Offsets of what has no items may lie anywhere: nothing overflows.
+/// Offsets of fields without items may lie anywhere without overflow.
 #[test]
 fn no_items_at_the_end_of_the_address_space() {
     let far = item(&format!("[('', '|V{}'), ('f0', [('', '|V8'), ('f0', 'u1')], (0,))]", usize::MAX));

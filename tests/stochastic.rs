@@ -1,5 +1,5 @@
-//! Stochastic rounding of plain casts: the bits of each element by its number, whichever way it is cast, and what chance does of
-//! many.
+//! Stochastic rounding of unscaled casts: the bits of each element follow from its number, whichever way it is cast; and the
+//! statistics of many.
 
 mod bridge;
 
@@ -31,7 +31,7 @@ fn main() {
     suite.run().exit();
 }
 
-/// The targets that chance rounds to.
+/// Returns the targets of stochastic rounding.
 fn targets() -> impl Iterator<Item = DType> {
     DType::ALL.into_iter().filter(|to| to.float_format().is_some_and(|f| f.has_zero() && f.bits() <= 16))
 }
@@ -46,13 +46,13 @@ fn cast(options: &CastOptions, from: DType, to: DType, src: &[u8], n: usize) -> 
     dst
 }
 
-/// Codes of a source, the interesting ones and random ones.
+/// Returns interesting and random codes of a source.
 fn codes(isa: Isa, from: DType, to: DType) -> Vec<u128> {
     let all = bridge::codes(from.part(), to);
     let step = bridge::step(isa, 13);
     let mut random = bridge::words();
     let mut codes: Vec<u128> = all.iter().copied().step_by(if all.len() > 5000 { step } else { 1 }).collect();
-    // Between the values of the target, where codes of all bits are rare.
+    // Codes between the values of the target, which uniform codes rarely are.
     let part = from.part();
     codes.extend((0..500).filter(|_| part.bits() >= 32).map(|_| {
         let word = random();
@@ -67,7 +67,7 @@ fn codes(isa: Isa, from: DType, to: DType) -> Vec<u128> {
     codes
 }
 
-/// Bits by the definition, of sources of every kind, packed and in either byte order.
+/// Results are those of the definition, for sources of every kind, packed and in either byte order.
 fn every_pair(isa: Isa) {
     let mut random = bridge::words();
     let modes =
@@ -77,7 +77,7 @@ fn every_pair(isa: Isa) {
             continue;
         }
         let codes = codes(isa, from, to);
-        // The imaginary part of a complex source plays no part.
+        // The imaginary part of a complex source does not matter.
         let with_rest: Vec<u128> = match from.part() == from {
             true => codes.clone(),
             false => codes.iter().map(|code| code | (code << from.part().bits())).collect(),
@@ -97,7 +97,7 @@ fn every_pair(isa: Isa) {
     }
 }
 
-/// `tests/fixtures/scaled.tsv` has a cast.
+/// The recorded cast of `tests/fixtures/scaled.tsv`.
 fn recorded(isa: Isa) {
     let rows = include_str!("fixtures/scaled.tsv");
     let row = rows.lines().find(|row| row.starts_with("cast\tstochastic")).expect("a row");
@@ -117,7 +117,7 @@ fn recorded(isa: Isa) {
     assert_eq!(cast(&options, from, to, &hex(row[9]), n), hex(row[11]));
 }
 
-/// Numbers run on over 2^32 and over 2^64.
+/// The numbers of elements continue across 2^32, and wrap at 2^64.
 fn numbers_wrap(isa: Isa) {
     let codes: Vec<u128> = (0..1500u32).map(|i| u128::from((1.0 + i as f32 / 16384.0).to_bits())).collect();
     let src = bytes_of(DType::F32, &codes);
@@ -133,7 +133,7 @@ fn numbers_wrap(isa: Isa) {
     }
 }
 
-/// Integers, bool, wider floats and float8_e8m0fnu are not rounded so, nor does anything change that keeps its dtype.
+/// Casts to integers, bool, wider floats and float8_e8m0fnu do not round stochastically, and a cast to the same dtype changes nothing.
 fn others(isa: Isa) {
     let narrow: Vec<DType> = targets().collect();
     for from in DType::ALL {
@@ -151,13 +151,13 @@ fn others(isa: Isa) {
     }
 }
 
-/// Some floats between the values of a target.
+/// Returns random floats, most of which lie between values of the targets.
 fn floats(n: usize) -> Vec<u8> {
     let mut random = bridge::words();
     (0..n).flat_map(|_| (random() as f32 / u64::MAX as f32 * 40.0 - 20.0).to_le_bytes()).collect()
 }
 
-/// The same bits, however the whole is divided, and in place.
+/// Results do not depend on how the whole is divided, and are the same in place.
 fn pieces(isa: Isa) {
     const N: usize = 5003;
     let src = floats(N);
@@ -171,7 +171,7 @@ fn pieces(isa: Isa) {
             caster.par_cast_with(&src, &mut dst, N, &how).expect("sizes that fit");
             assert!(dst == whole, "{to} by {threads} threads in chunks of {chunk}");
         }
-        // By hand.
+        // Divided by the caller, who passes the number of the first element.
         let mut dst = Vec::new();
         for begin in (0..N).step_by(1000) {
             let n = 1000.min(N - begin);
@@ -183,7 +183,7 @@ fn pieces(isa: Isa) {
         caster.cast_in_place(&mut buffer, N).expect("a size that fits");
         assert!(buffer[..whole.len()] == whole, "{to} in place");
     }
-    // Wider than the source.
+    // In place, to a dtype wider than the source.
     let src: Vec<u8> = (0..N).map(|i| i as u8).collect();
     let options = little(isa).stochastic(1, 2);
     let whole = cast(&options, DType::F8E4M3B11FNUZ, DType::F16, &src, N);
@@ -193,9 +193,9 @@ fn pieces(isa: Isa) {
     assert!(buffer == whole);
 }
 
-/// `convert_with` gives what the definition says of the first element, and `convert` knows no chance.
+/// `convert_with` gives what the definition gives for the first element, and `convert` is not stochastic.
 fn one_value(_: Isa) {
-    /// A value and the code of its real part, and the code of a result.
+    /// `source` returns a value and the code of its real part, `code` the code of a result.
     fn check<S: Element, D: Element>(source: impl Fn(f64) -> (S, u128), code: impl Fn(D) -> u128) {
         let mut differ = 0;
         for seed in 0..400 {
@@ -220,7 +220,7 @@ fn one_value(_: Isa) {
     check(|x| (Complex::new(x, 3.0), x.to_bits().into()), |y: F8E4M3B11FNUZ| y.to_bits().into());
 }
 
-/// Elements have the numbers of their places in the shape, wherever they lie.
+/// Elements are numbered by their places in the shape, wherever they lie in memory.
 fn views(isa: Isa) {
     let shape = [7, 3, 130];
     let n: usize = shape.iter().product();
@@ -228,7 +228,7 @@ fn views(isa: Isa) {
     let src = floats(n);
     let whole = cast(&options, DType::F32, DType::F8E5M2, &src, n);
     let caster = Caster::new(DType::F32, DType::F8E5M2, &options).expect("a pair");
-    // The same elements where other strides find them.
+    // The same elements in other memory orders.
     let orders: [[usize; 3]; 4] = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]];
     for (order, backwards) in orders.into_iter().flat_map(|order| [(order, false), (order, true)]) {
         let mut strides = [0isize; 3];
@@ -265,7 +265,7 @@ fn views(isa: Isa) {
     let from = StridedView::new(&src, 0, &[], &[]);
     caster.cast_strided(&from, &mut StridedViewMut::new(&mut one, 0, &[], &[])).expect("views");
     assert_eq!(one[0], whole[0]);
-    // Any number of dimensions of one element, on a small stack.
+    // Very many dimensions of one element, on a small stack.
     let mut shape = vec![1; 10_000];
     (shape[70], shape[9_999]) = (21, 130);
     let cast = || {
@@ -278,7 +278,7 @@ fn views(isa: Isa) {
         dst
     };
     let deep = if cfg!(target_family = "wasm") {
-        // Which has no threads.
+        // WebAssembly has no threads.
         cast()
     } else {
         let small = std::thread::Builder::new().stack_size(256 << 10);
@@ -288,7 +288,7 @@ fn views(isa: Isa) {
     assert!(deep == whole);
 }
 
-/// Each field is a cast of its own, of the elements of all records.
+/// Each field of records is numbered as a cast of its own, of the elements of all records.
 fn records(isa: Isa) {
     let n = 300;
     let src = floats(13 * n);
@@ -309,10 +309,10 @@ fn records(isa: Isa) {
     }
 }
 
-/// A checked cast writes the same, and says what chance took beyond the range.
+/// A checked cast writes the same, and reports elements that were rounded beyond the range.
 fn checked(isa: Isa) {
     let n = 4000;
-    // Between the largest float16 and what follows: as often the one as the other.
+    // Around the largest float16 and the next value that would follow it.
     let src: Vec<u8> = (0..n).flat_map(|i| (65503.0 + (i % 40) as f32).to_le_bytes()).collect();
     let options = little(isa).stochastic(4, 5);
     let whole = cast(&options, DType::F32, DType::F16, &src, n);
@@ -333,7 +333,7 @@ fn checked(isa: Isa) {
     }
 }
 
-/// Draws of the tests below: of all of them, 10^8.
+/// Returns the number of draws of the tests below; 10^8 in a whole run.
 fn draws(isa: Isa) -> usize {
     match (bridge::is_whole(), isa) {
         (true, Isa::Scalar) => 10_000_000,
@@ -343,7 +343,7 @@ fn draws(isa: Isa) -> usize {
     }
 }
 
-/// Casts as many elements of one value between 1 and the next of a target, and counts those that became the next.
+/// Casts that many elements of a value between 1 and the target's next value, and tells `each` which became the next.
 fn ups(isa: Isa, to: DType, value: f32, seed: u64, mut each: impl FnMut(&[bool])) {
     const PIECE: usize = 1 << 16;
     let src = value.to_le_bytes().repeat(PIECE);
@@ -356,7 +356,7 @@ fn ups(isa: Isa, to: DType, value: f32, seed: u64, mut each: impl FnMut(&[bool])
     }
 }
 
-/// How often a value becomes the upper neighbour is how near it is to that, within five standard deviations.
+/// A value becomes its upper neighbour in proportion to its distance from the lower one, within five standard deviations.
 fn unbiased(isa: Isa) {
     for (to, gap) in [(DType::BF16, 1.0 / 128.0), (DType::F8E4M3FN, 1.0 / 8.0), (DType::F4E2M1, 0.5)] {
         for (i, part) in [0.5, 0.25, 0.109375, 0.9375].into_iter().enumerate() {
@@ -372,7 +372,7 @@ fn unbiased(isa: Isa) {
     }
 }
 
-/// What becomes of an element says nothing of those after it, nor of those of the next seed.
+/// The rounding of an element is not correlated with that of later elements, nor with that under the next seed.
 fn neighbours(isa: Isa) {
     const LAGS: [usize; 9] = [1, 2, 3, 4, 8, 64, 256, 4096, 32768];
     let mut agree = [0i64; LAGS.len()];

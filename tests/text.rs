@@ -1,4 +1,4 @@
-//! Texts against exact rational arithmetic, and back again.
+//! Texts, parsed and formatted, against exact rational arithmetic.
 //!
 //! `LANECAST_TEXT=all` runs 10^7 random decimals and 2^24 random floats instead of a share of them (minutes).
 
@@ -11,14 +11,13 @@ use lanecast::text::{self, Error, Notation, Reason};
 use lanecast::{bits::*, *};
 use num_bigint::BigUint;
 
-/// A float format, apart from the crate's: name, exponent bits, mantissa bits, bias, the code of the max, what
-/// lies past it without saturation, and with it.
+/// A float format, defined independently of the crate's.
 struct Format {
     dtype: DType,
     mantissa: u32,
     bias: i32,
     max: u64,
-    /// The code, without sign, of what is too large.
+    /// The code, without sign, of a number that is too large.
     overflow: u64,
     sign: u64,
     has_neg_zero: bool,
@@ -53,7 +52,7 @@ impl Format {
         FORMATS.iter().find(|f| f.dtype == dtype).expect("a signed float")
     }
 
-    /// `m * 2^q` of a magnitude.
+    /// Returns the value of a magnitude `m * 2^q`, as `(m, q)`.
     fn value(&self, code: u64) -> (u64, i32) {
         let (e, m) = (code >> self.mantissa, code & ((1 << self.mantissa) - 1));
         let hidden = u64::from(e > 0) << self.mantissa;
@@ -69,7 +68,7 @@ struct Rational {
 }
 
 impl Rational {
-    /// `digits * 10^exponent`
+    /// Returns `digits * 10^exponent`.
     fn decimal(digits: BigUint, exponent: i64) -> Self {
         let power = BigUint::from(10u32).pow(exponent.unsigned_abs().try_into().unwrap());
         match exponent < 0 {
@@ -78,7 +77,7 @@ impl Rational {
         }
     }
 
-    /// The sign and the magnitude of a number in the grammar of the module.
+    /// Returns the sign (whether negative) and the magnitude of a number in the grammar of the module.
     fn parse(text: &str) -> (bool, Self) {
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let exponent: i64 = exponent.parse().unwrap();
@@ -91,8 +90,8 @@ impl Rational {
         self.numerator == BigUint::ZERO
     }
 
-    /// The number divided by 2^exponent: the integer part, and how what remains compares with a half; None if
-    /// nothing remains.
+    /// Divides the number by 2^exponent: returns the integer part, and how the remainder compares with a half, or
+    /// `None` if there is none.
     fn divide(&self, exponent: i32) -> (BigUint, Option<std::cmp::Ordering>) {
         let shift = exponent.unsigned_abs();
         let (n, d) = match exponent < 0 {
@@ -121,7 +120,7 @@ fn rounds_up(rounding: Rounding, negative: bool, odd: bool, rest: Option<std::cm
     }
 }
 
-/// The code of a number, by division.
+/// Returns the code of a number, rounded by exact division.
 fn exact(format: &Format, negative: bool, x: &Rational, rounding: Rounding) -> u64 {
     let magnitude = if x.is_zero() {
         0
@@ -147,7 +146,7 @@ fn exact(format: &Format, negative: bool, x: &Rational, rounding: Rounding) -> u
     if magnitude == 0 && !format.has_neg_zero { 0 } else { magnitude | sign }
 }
 
-/// The codes of texts that all are numbers.
+/// Returns the codes of texts, all of which must be numbers.
 fn parsed(to: DType, texts: &[String], options: &CastOptions) -> Vec<u64> {
     let (offsets, bytes) = joined(texts);
     let width = to.bits().div_ceil(8) as usize;
@@ -166,7 +165,7 @@ fn joined<S: AsRef<str>>(texts: &[S]) -> (Vec<i64>, Vec<u8>) {
     (offsets, bytes)
 }
 
-/// Every text becomes what exact arithmetic says, in these roundings.
+/// Asserts that every text becomes what exact arithmetic gives, in these roundings.
 fn check(to: DType, texts: &[String], roundings: &[Rounding]) {
     let format = Format::of(to);
     let numbers: Vec<(bool, Rational)> = texts.iter().map(|text| Rational::parse(text)).collect();
@@ -207,7 +206,7 @@ fn is_full() -> bool {
     }
 }
 
-/// A decimal of some number of digits that the format can tell from zero and infinity, most of the time.
+/// Returns a random decimal of some number of digits, mostly in the range of the format.
 fn random_decimal(format: &Format, random: &mut Random) -> String {
     let digits = match random.below(16) {
         0 => 1 + random.below(60),
@@ -220,7 +219,7 @@ fn random_decimal(format: &Format, random: &mut Random) -> String {
     let exponent = place as i64 - digits.len() as i64 + 1;
     let sign = ["", "-", "+"][random.below(3) as usize];
     match random.below(4) {
-        // With a point inside, or in front, or written out if that is short.
+        // With a point inside or in front, or without an exponent if that is short.
         0 => {
             let point = random.below(digits.len() as u64 + 1) as usize;
             let (whole, fraction) = digits.split_at(point);
@@ -235,7 +234,7 @@ fn random_decimal(format: &Format, random: &mut Random) -> String {
     }
 }
 
-/// All digits of `m * 2^q`.
+/// Returns all digits of `m * 2^q`.
 fn expanded(m: u64, q: i32) -> String {
     if q >= 0 {
         return (BigUint::from(m) << q as u32).to_string();
@@ -245,7 +244,7 @@ fn expanded(m: u64, q: i32) -> String {
     format!("{digits}e{q}")
 }
 
-/// A decimal, and the two next to it in a place far behind its last.
+/// Returns `m * 2^q` as a decimal, and two that differ from it by one in a place far behind its last.
 fn with_neighbours(m: u64, q: i32) -> [String; 3] {
     let text = expanded(m, q);
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -271,8 +270,8 @@ fn random_decimals_are_rounded_once() {
     }
 }
 
-/// Every value and every midpoint of the narrow formats with its neighbours: where a second rounding would show.
-/// Of the wide formats, those at the ends and some in between.
+/// Every value and every midpoint of the narrow formats, with their neighbours, where double rounding would show;
+/// for wide formats, those at the ends and some in between.
 #[test]
 fn boundaries_are_rounded_once() {
     for format in &FORMATS {
@@ -298,7 +297,7 @@ fn boundaries_are_rounded_once() {
     }
 }
 
-/// The generators of Rust's test-float-parse that random decimals do not stand for.
+/// The generators of Rust's test-float-parse that random decimals do not cover.
 #[test]
 fn systematic_decimals_are_rounded_once() {
     let mut texts: Vec<String> = vec![];
@@ -306,7 +305,7 @@ fn systematic_decimals_are_rounded_once() {
     for exponent in -345..=310 {
         texts.extend([1u64, 5, 9, 17, 123, 9_007_199_254_740_993].map(|n| format!("{n}e{exponent}")));
     }
-    // Beside powers of two.
+    // Powers of two and their neighbours.
     for power in 0..1030u32 {
         let n = BigUint::from(1u32) << power;
         texts.extend([n.to_string(), (&n + 1u32).to_string()]);
@@ -324,7 +323,7 @@ fn systematic_decimals_are_rounded_once() {
             texts.push(format!("1.5{}{digit}e-5", "0".repeat(n)));
         }
     }
-    // Nothing, much of it, and exponents that cancel what the digits say.
+    // Many zeros, and exponents that cancel them.
     for n in [0, 1, 20, 400, 5000] {
         let zeros = "0".repeat(n);
         texts.extend([format!("{zeros}0.0"), format!("-0{zeros}e99"), format!("{zeros}1.25")]);
@@ -336,7 +335,7 @@ fn systematic_decimals_are_rounded_once() {
     }
 }
 
-/// Of exponents that no exact arithmetic can expand, and of texts longer than `f64::from_str` gets right.
+/// Exponents that no exact arithmetic can expand, and texts longer than those that `f64::from_str` gets right.
 #[test]
 fn extreme_exponents_are_right() {
     let zeros = "0".repeat(700_000);
@@ -408,7 +407,7 @@ fn without_saturation_what_is_too_large_is_inf_or_nan() {
     let mut out = [F8E5M2::default(); 5];
     text::parse_slice_with(&texts, &mut out, &strict).unwrap();
     assert_eq!(out.map(F8E5M2::to_bits), [0x7B, 0x7C, 0xFC, 0x7C, 0xFE]);
-    // A literal infinity is no overflow: toward zero it stays what it is.
+    // A literal infinity is no overflow: rounded toward zero, it stays infinite.
     let mut out = [0f32; 2];
     let inward = CastOptions::new().rounding(Rounding::TowardZero);
     text::parse_slice_with(&["1e400", "inf"], &mut out, &inward).unwrap();
@@ -477,7 +476,7 @@ fn integers_are_rounded_exactly_or_refused() {
     assert!(refused > 10_000, "{refused}");
 }
 
-/// One text, or why it is no number: the error names it.
+/// Parses one text, or returns why it is no number, and asserts that the error names the text.
 fn parse<D: Element>(text: &str) -> Result<D, Reason> {
     let mut out = [convert::<u8, D>(0)];
     match text::parse_slice(&[text], &mut out) {
@@ -490,7 +489,7 @@ fn parse<D: Element>(text: &str) -> Result<D, Reason> {
     }
 }
 
-/// What is no number, for every kind of dtype.
+/// Texts that are no number, for every kind of dtype.
 #[test]
 fn what_is_no_number() {
     for text in [
@@ -534,7 +533,7 @@ fn what_is_no_number() {
     }
 }
 
-/// What is a number, for every kind of dtype.
+/// Texts that are numbers, for every kind of dtype.
 #[test]
 fn the_grammar() {
     for (text, expected) in [
@@ -585,7 +584,7 @@ fn the_grammar() {
     }
 }
 
-/// Every element of the 16-bit and narrower dtypes, as text, is that element again.
+/// Every element of a dtype of 16 bits or fewer, formatted and parsed, is that element again.
 #[test]
 fn narrow_elements_survive_being_text() {
     fn survives<E: Element + Debug>(elements: impl Iterator<Item = E>) {
@@ -594,7 +593,7 @@ fn narrow_elements_survive_being_text() {
         let mut back = vec![elements[0]; elements.len()];
         text::parse_slice(&texts, &mut back).unwrap();
         for ((element, text), back) in elements.iter().zip(&texts).zip(&back) {
-            // Debug shows the value of a float; the identity of its code is what `to_bits` says.
+            // Debug shows only the value of a float; codes are compared below by `to_bits`.
             assert_eq!(format!("{element:?}"), format!("{back:?}"), "{} {text}", E::DTYPE);
         }
     }
@@ -605,7 +604,7 @@ fn narrow_elements_survive_being_text() {
             let elements: Vec<$t> = codes.iter().map(|&code| <$t>::from_bits(code as _)).collect();
             let texts = text::format_slice(&elements).unwrap();
             let mut back = vec![<$t>::from_bits(0); elements.len()];
-            // Without saturation ±Inf comes back as well. It is told from NaN by its text alone.
+            // Without saturation ±Inf comes back as well; only its text tells it from NaN.
             text::parse_slice_with(&texts, &mut back, &CastOptions::new().saturate(<$t as Element>::DTYPE == DType::F8E8M0)).unwrap();
             for ((&element, text), &back) in elements.iter().zip(&texts).zip(&back) {
                 let nan = text == "NaN" && back.to_f32().is_nan() && element.to_f32().is_nan();
@@ -641,18 +640,18 @@ fn narrow_elements_survive_being_text() {
     survives([i64::MIN, -1, i64::MAX].into_iter());
 }
 
-/// The significant digits of a number in either notation.
+/// Returns the number of significant digits of a number in either notation.
 fn digits(text: &str) -> usize {
     let digits: String = text.split('e').next().unwrap().chars().filter(char::is_ascii_digit).collect();
     digits.trim_matches('0').len()
 }
 
-/// No decimal with one digit fewer rounds to the same code, and none with as many is nearer.
+/// No decimal with one digit fewer rounds to the same code, and none with equally many is nearer.
 #[test]
 fn narrow_floats_are_as_short_as_can_be() {
     for format in FORMATS.iter().filter(|format| format.max <= 0xFFFF) {
         let (to, width) = (format.dtype, format.dtype.bits().div_ceil(8) as usize);
-        // As if the format went on: neither clamping nor Inf makes a number stand for its neighbours.
+        // With unbounded range, so that no number stands for others by clamping or as Inf.
         let open = Format { max: u64::MAX, overflow: u64::MAX, ..*format };
         let source: Vec<u8> =
             (1..=format.max).flat_map(|code| code.to_le_bytes().into_iter().take(width)).collect();
@@ -668,7 +667,7 @@ fn narrow_floats_are_as_short_as_can_be() {
             let x = Rational::parse(&expanded(m, q)).1;
             let printed = Rational::parse(text).1;
             assert_eq!(exact(&open, false, &printed, Rounding::NearestEven), code, "{to} {code:#x} {text}");
-            // With n digits, the two next to x are floor(x / unit) and the one after.
+            // The two decimals of n digits next to x are floor(x / unit) and its successor.
             let value = m as f64 * f64::from(q).exp2();
             let first = (format!("{value:e}").split_once('e').unwrap().1).parse::<i64>().unwrap();
             let neighbours = |n: usize| {
@@ -766,7 +765,7 @@ fn numbers_are_written_as_documented() {
     assert_eq!(text::format_slice(&[true, false]).unwrap(), ["1", "0"]);
 }
 
-/// One by one, joined, typed, packed, few and many: all entries say the same.
+/// All functions agree: for single texts, joined, typed, packed, few and many.
 #[test]
 fn all_entries_agree() {
     for n in [0, 1, 2, 4095, 4096, 4097, 16_385, 20_001] {
@@ -781,9 +780,9 @@ fn all_entries_agree() {
             let options = CastOptions::new().dst_order(ByteOrder::Big).src_order(ByteOrder::Big);
             for packing in [Packing::LowFirst, Packing::OnePerByte, Packing::HighFirst] {
                 let options = options.dst_packing(packing).src_packing(packing);
-                // What the integers refuse is left out.
+                // Texts that integers refuse are replaced.
                 let is_int = matches!(to.kind(), Kind::Int(_));
-                // A value that all of a kind have.
+                // A value that every dtype of the kind has.
                 let has_one = !matches!(to.kind(), Kind::Int(format) if format.max() < 1);
                 let (text, value) = if has_one { ("1", 1.0) } else { ("-1", -1.0) };
                 let texts: Vec<&str> = texts.iter().map(|t| if is_int { text } else { t.as_str() }).collect();
@@ -805,7 +804,7 @@ fn all_entries_agree() {
     }
 }
 
-/// The first wrong text is named, whichever thread meets one first.
+/// The error names the first wrong text, whichever thread finds one first.
 #[test]
 fn the_first_error_is_the_one_reported() {
     let mut texts = vec!["1"; 100_000];
@@ -850,7 +849,7 @@ fn what_is_no_batch_is_refused() {
         text(&[0, 2, 1]),
         "offset 2 is 1; it must be 2 or more, and 3, the bytes that there are, or less"
     );
-    // What 32 bits of it are would be a place among the bytes.
+    // An offset whose low 32 bits are within the bytes.
     let error = text::parse_offsets(&[0, (1i64 << 32) + 1, 3], b"123", &mut [0u8; 2]);
     assert_eq!(error, Err(Error::Offset { index: 1, offset: Some((1 << 32) + 1), least: 0, bytes: 3 }));
     assert_eq!(parse(&[0, 1, 2, 3], b"1\xFF3"), Err(Error::NotUtf8 { index: 1 }));
@@ -874,7 +873,7 @@ fn what_is_no_batch_is_refused() {
     );
 }
 
-/// The first offset is looked at where there are no texts, too.
+/// The first offset is checked even if there are no texts.
 #[test]
 fn offsets_of_no_texts() {
     let none: &mut [i8] = &mut [];
@@ -896,7 +895,7 @@ fn offsets_of_no_texts() {
     }
 }
 
-/// No text is longer than there is room for without another look.
+/// No text is longer than the room reserved for one.
 #[test]
 fn the_longest_texts() {
     let longest = [-f64::MAX, -f64::MIN_POSITIVE, -5e-324, -2.225073858507201e-308, -1.2345678901234567e-300];

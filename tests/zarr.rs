@@ -1,4 +1,4 @@
-//! `lanecast::zarr`: whole buffers beside the rules of the codec, element by element.
+//! `lanecast::zarr`: casts of whole buffers against the rules of the codec, applied element by element.
 
 #![cfg(feature = "zarr")]
 
@@ -10,7 +10,7 @@ const ROUNDINGS: [Rounding; 5] =
     [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero, Rounding::Up, Rounding::Down];
 const RULES: [Option<Overflow>; 3] = [None, Some(Overflow::Saturate), Some(Overflow::Wrap)];
 
-/// Integers and floats.
+/// Returns the integer and the real floating-point dtypes.
 fn reals() -> impl Iterator<Item = DType> {
     DType::ALL.into_iter().filter(|dtype| matches!(dtype.kind(), Kind::Int(_) | Kind::Float(_)))
 }
@@ -30,7 +30,8 @@ fn one_per_byte(options: CastOptions) -> CastOptions {
     options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte)
 }
 
-/// The value of an element, which every dtype of 32 bits and fewer has in float64; of wider integers the code tells them apart.
+/// Returns the value of an element in float64, which holds every value of 32 bits or fewer, and for integers also the code, which
+/// tells wider ones apart.
 fn value(dtype: DType, element: u64) -> (f64, u64) {
     let mut wide = [0; 8];
     let caster = Caster::new(dtype, DType::F64, &one_per_byte(CastOptions::new())).unwrap();
@@ -38,7 +39,7 @@ fn value(dtype: DType, element: u64) -> (f64, u64) {
     (f64::from_ne_bytes(wide), if matches!(dtype.kind(), Kind::Float(_)) { 0 } else { element })
 }
 
-/// Codes of which none is the one sort alone: all of few bits, and of many the edges, what is special, and some of all sizes.
+/// Returns `n` codes of all kinds: edges, special values, small ones and random ones.
 fn codes(dtype: DType, n: usize) -> Vec<u64> {
     let bits = dtype.bits();
     let all = u64::MAX >> (64 - bits);
@@ -48,7 +49,7 @@ fn codes(dtype: DType, n: usize) -> Vec<u64> {
         let sign = u64::from(format.has_sign());
         let inf = all >> sign >> format.mantissa_bits() << format.mantissa_bits();
         codes.extend([inf, inf | top, inf - 1, (inf - 1) | top, inf | 1]);
-        // About 1, where most dtypes have values.
+        // Around 1, where most dtypes have values.
         let one = (format.bias() as u64) << format.mantissa_bits();
         codes.extend([one, one | top, one + 1, one + (3 << format.mantissa_bits() >> 1)]);
     }
@@ -62,7 +63,7 @@ fn codes(dtype: DType, n: usize) -> Vec<u64> {
     codes
 }
 
-/// What one element becomes by the rules; None: it is refused.
+/// Returns what one element becomes by the rules, or `None` if it is refused.
 fn expected(
     element: u64,
     [from, to]: [DType; 2],
@@ -98,13 +99,13 @@ fn expected(
     }
 }
 
-/// Every pair, rounding and rule, with a map and without; with what is refused, and without that.
+/// Every pair, rounding and rule, with a map and without, with refused elements and without them.
 #[test]
 fn by_the_rules() {
     let (mut cast, mut refused) = (0, 0);
     for (from, to) in reals().flat_map(|from| reals().map(move |to| (from, to))) {
         let src = codes(from, 60);
-        // NaN or the largest, -0 or the most negative, and twice the same: the first counts.
+        // Maps NaN or the largest, -0 or the most negative, and one value twice, of which the first entry counts.
         let limit = u64::MAX >> (64 - to.bits());
         let map = [(src[4], 1), (src[1], 0), (src[4], 0), (src[8], limit.min(1))];
         for (rounding, rule) in ROUNDINGS.into_iter().flat_map(|rounding| RULES.map(|rule| (rounding, rule)))
@@ -142,7 +143,7 @@ fn by_the_rules() {
     assert!(cast > 1000 && refused > 1000, "{cast} were cast whole, {refused} refused");
 }
 
-/// One that is looked for, at every place of runs and of what is behind them.
+/// A single mapped element is found at every place of a buffer, in whole blocks and in the tail.
 #[test]
 fn at_every_place() {
     for (from, one, nan) in [
@@ -151,7 +152,7 @@ fn at_every_place() {
         (DType::F32, 0x3F80_0000, 0x7FC0_0000),
         (DType::I64, 1, 9),
     ] {
-        // Of many, where one part of them ends and the next begins.
+        // In long buffers, at the places where one part ends and the next begins.
         let few = [1, 15, 16, 17, 40, 65, 130].into_iter().flat_map(|n| (0..n).map(move |at| (n, at)));
         let many = [0, 2047, 2048, 16_383, 16_384, 40_001].map(|at| (40_002, at));
         for (n, at) in few.chain(many) {
@@ -184,7 +185,7 @@ fn buffers_of_another_size() {
     assert_eq!(caster.cast(&[], &mut [], 0), Ok(()));
 }
 
-/// Few and many elements that become the same as mapped ones do, and are not mapped.
+/// Few and many unmapped elements that become what mapped ones become.
 #[test]
 fn others_that_become_the_same() {
     let mut state = 1u64;
@@ -213,7 +214,7 @@ fn others_that_become_the_same() {
             let expected = map.iter().find(is).map_or(x.round_ties_even() as u8, |&(_, value)| value as u8);
             assert_eq!(made, expected, "{x} at {i}, one in {one_in}");
         }
-        // What is refused is named among others that become the same.
+        // A refused element is reported among others that become the same.
         let at = src.len() - 3;
         let mut bytes = bytes;
         bytes[8 * at..8 * at + 8].copy_from_slice(&f64::NEG_INFINITY.to_ne_bytes());
@@ -224,7 +225,7 @@ fn others_that_become_the_same() {
     }
 }
 
-/// The same of floats that become narrower ones: either zero, NaN of any code, and what is rounded to what a mapped value becomes.
+/// Floats cast to narrower ones that become what mapped ones become: either zero, NaN of any code, and values rounded to the same result.
 #[test]
 fn others_that_become_the_same_float() {
     let nan = |code: u64| f64::from_bits(f64::INFINITY.to_bits() | code);
