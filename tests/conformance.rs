@@ -90,7 +90,7 @@ fn alone(isa: Isa, from: DType, to: DType, codes: &[u128]) {
         Kind::Int(_) if isa != Isa::Scalar => every_mode(from, to),
         _ => vec![oracle::Mode::default()],
     };
-    // So many elements fill whole bytes.
+    // The elements that fill whole bytes.
     let group = if to.bits() < 8 { 8 } else { 1 };
     let (all, mut dst) = (bytes_of(from, codes), vec![0xA5; size(to, BLOCK)]);
     for mode in modes {
@@ -117,7 +117,7 @@ fn alone(isa: Isa, from: DType, to: DType, codes: &[u128]) {
 fn strange(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     let mode = oracle::Mode::default();
     let caster = caster(isa, from, to, &mode);
-    // So many elements fill whole bytes.
+    // The elements that fill whole bytes.
     let group = if to.bits() < 8 { 8 } else { 1 };
     let (wide, narrow) = (size(from, group), size(to, group));
     let one = oracle::convert(oracle::Type::F64, type_of(from), u128::from(1f64.to_bits()), &mode);

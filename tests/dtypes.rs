@@ -317,7 +317,7 @@ fn the_table_of_the_contract() {
             let nans = nans.map(|code| format!("{code:X}")).collect::<Vec<_>>();
             let has_nan = yes(format.has_nan()).to_owned();
             assert_eq!(if (1..=2).contains(&nans.len()) { nans.join(" ") } else { has_nan }, nan, "{name}");
-            // The table has no largest value of float32 and float64; those are Rust's.
+            // The table gives no largest value for bfloat16, float32 and float64.
             if let Some((value, code)) = max.split_once(" = ") {
                 let code = u32::from_str_radix(code, 16).unwrap();
                 let value = match value.strip_prefix("2^") {

@@ -1,4 +1,4 @@
-//! Every pair, in every mode, against hashes of what the oracle says: all codes of the sources of 16 bits or
+//! Every pair, in every mode, against hashes of the oracle's results: all codes of the sources of 16 bits or
 //! fewer, and every boundary of the wider ones.
 //!
 //! The codes are those of `conformance.rs`, which reports what is wrong; this suite shows in seconds that nothing

@@ -176,7 +176,7 @@ mod hosts {
         parsed.fill(0.0);
         text::parse_offsets_with(&offsets, &joined, &mut parsed, &CastOptions::new()).expect("numbers");
         assert!(values == parsed);
-        // Of many wrong texts, the error names the first, whichever thread finds another before.
+        // With many wrong texts, the error names the first, whichever thread finds another before.
         let mut wrong = texts;
         for i in (TEXTS / 3..TEXTS).step_by(997) {
             wrong[i].push('x');

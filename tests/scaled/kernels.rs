@@ -933,7 +933,7 @@ fn exponents_of_scales(isa: Isa) {
                 let mut all = [0; 2].map(|_| vec![0; q.code_bytes(&shape).expect("a size")]);
                 let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
                 q.quantize_given(&src, &shape, &codes, None, &mut all[0]).expect("sizes that fit");
-                // (A profile may find no scales for these dtypes.)
+                // A profile may have no rule to find scales for these dtypes.
                 let made = q.quantize(&src, &shape, &mut all[1], &mut scales).is_ok();
                 (all, scales, made)
             });
@@ -1273,7 +1273,7 @@ fn every_step(isa: Isa) {
             let mut all = [0; 2].map(|_| vec![0; q.code_bytes(&shape).expect("a size")]);
             let mut made = vec![0; q.scale_bytes(&shape).expect("a size")];
             q.quantize_given(&src, &shape, &codes, None, &mut all[0]).expect("sizes that fit");
-            // (A profile may find no scales for these dtypes.)
+            // A profile may have no rule to find scales for these dtypes.
             let finds = q.quantize(&src, &shape, &mut all[1], &mut made).is_ok();
             (all, made, finds)
         });

@@ -1,4 +1,4 @@
-//! Which options and which source codes are worth trying for a pair of dtypes.
+//! The options and the source codes that are worth trying for a pair of dtypes.
 
 use crate::exact::{Dyadic, Rounding};
 use crate::types::{Format, Specials, low_bits};
