@@ -1,7 +1,7 @@
-//! Every pair before and after, in one process and in turns: see `ci/compare`, which makes a crate of this that depends on two
-//! commits of lanecast.
+//! Casts every pair with two commits of lanecast, in turns and in one process. `ci/compare` makes a crate of this file that depends
+//! on both commits.
 //!
-//! The best of many runs counts, so that whatever else the machine does matters little.
+//! The fastest of many runs counts, so that other load on the machine matters little.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -61,7 +61,7 @@ fn main() {
     let (mut columns, mut all, mut slow) = (Vec::new(), Classes::new(), Vec::new());
     for isa in after::Isa::available().iter().map(|isa| isa.name()).filter(|&name| name != "scalar") {
         let mut found = SIZES.map(|_| Vec::new());
-        // What there was before: new dtypes come at the end.
+        // The dtypes that the older commit has: new ones are added at the end.
         let dtypes = || DType::ALL.into_iter().take(before::DType::ALL.len()).enumerate();
         for (i, from) in dtypes() {
             for (j, to) in dtypes() {
@@ -80,7 +80,7 @@ fn main() {
                 let in_l2 = (8 << 17) / (size(from, 8) + size(to, 8)) / 64 * 64;
                 for (found, n) in found.iter_mut().zip([16, 1000, in_l2]) {
                     let (src, dst) = (&src[..size(from, n)], &mut results[0]);
-                    // Both write to the same place, which begins at a line.
+                    // Both write to the same buffer, aligned to a cache line.
                     let start = dst.as_ptr().align_offset(64);
                     let dst = &mut dst[start..][..size(to, n)];
                     let mut run = |cast: &dyn Fn(&[u8], &mut [u8], usize, usize), times: usize| {

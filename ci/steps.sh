@@ -1,13 +1,13 @@
-# What the scripts of ci/ and .ci/run have in common: steps with names, what could not run, and the record of the last
-# results. To be sourced.
+# What the scripts of ci/ and .ci/run share: the list of what could not run, the record of the last results, and the
+# installation of packages. To be sourced.
 
-# Of this tree: what a recorded result is of.
+# Prints the commit of a recorded result, and whether the tree differs from it.
 commit() {
     printf '%s' "$(git rev-parse --short HEAD)"
     git diff --quiet HEAD -- . ':!ci/full.recorded' || printf ' and changes'
 }
 
-# The processor, as its maker names it.
+# Prints the model name of the processor.
 cpu() {
     local name
     name=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo 2>/dev/null | head -n 1)
@@ -22,7 +22,7 @@ not_run() {
 }
 not_run_list=()
 
-# Keeps the last result of a step in the file that LANECAST_RECORD names.
+# Writes the result of a step to the file that LANECAST_RECORD names, in place of the step's previous result.
 record() {
     local name=$1 result=$2 seconds=$3 file=${LANECAST_RECORD-}
     if [ -z "$file" ]; then return; fi
@@ -34,7 +34,7 @@ record() {
     mv "$file.new" "$file"
 }
 
-# Installs Debian packages if a command is missing.
+# Installs Debian packages (the arguments after the first) if a command (the first) is missing.
 need() {
     local command=$1
     shift

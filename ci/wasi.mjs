@@ -1,4 +1,4 @@
-// Runs a program that is compiled for wasm32-wasip1, by Node's own WASI: what cargo is told to run the tests of that target with.
+// Runs a program compiled for wasm32-wasip1 with Node's own WASI. It is cargo's runner for the tests of that target:
 //
 //   CARGO_TARGET_WASM32_WASIP1_RUNNER='node --no-warnings ci/wasi.mjs' cargo test --target wasm32-wasip1
 import { readFile } from 'node:fs/promises';
@@ -10,9 +10,9 @@ const wasi = new WASI({
   version: 'preview1',
   args: [program, ...args],
   env: process.env,
-  // Fixtures are read by their path.
+  // Tests read fixtures by their absolute paths.
   preopens: { '/': '/' },
-  // The program ends the process: Node 20 may fault in what it does after a program that has run for long.
+  // The program ends the process itself, because Node 20 may crash after the return of a program that ran for long.
   returnOnExit: false,
 });
 const module = await WebAssembly.compile(await readFile(program));
