@@ -1,4 +1,4 @@
-//! Casts on every instruction set there is, beside memcpy.
+//! Casts on every available instruction set, beside memcpy.
 //!
 //! `cargo bench --bench cast` runs a representative list of pairs on buffers that stay in L2. Words after
 //! `--` filter: `cargo bench --bench cast -- avx2/float32`. Two variables do more:
@@ -7,10 +7,10 @@
 //! * `LANECAST_BENCH_LARGE=1`: the same again on buffers that no cache holds
 //!
 //! The throughput is bytes read + bytes written. `null/avx2/float32->float16/<elements>` is the roof of that cast: the same loads
-//! and the same stores, and nothing computed between them; `null past the caches/..` stores past the caches, which is faster
-//! where no cache holds the buffers. `memcpy/<bytes>` reads and writes as many bytes.
+//! and stores, with nothing computed between them; `null past the caches/..` uses non-temporal stores, which are faster where no
+//! cache holds the buffers. `memcpy/<bytes>` reads and writes as many bytes.
 //!
-//! For a close look at some pairs. All of them at a glance, docs/performance, are made by
+//! This is for a close look at some pairs. The overview of all pairs in docs/performance is made by
 //! `cargo run --release -p lanecast-peers --bin report`.
 
 use std::collections::BTreeSet;
@@ -30,33 +30,33 @@ mod null;
 use data::{LARGE, SMALL, elements, size, source};
 use null::Null;
 
-/// What each class is in the list for: another class of the kernels, or a cast that many programs do.
+/// The pairs of the default run: one or more for each class of kernels, and casts that many programs do.
 #[rustfmt::skip]
 const PAIRS: &[(DType, DType)] = {
     use DType::*;
     &[
-        // The same dtype: a copy, which must be as fast as memcpy.
+        // A dtype to itself: a copy, which must be as fast as memcpy.
         (F32, F32),
-        // Half precision, the casts done most.
+        // Half precision, the most common casts.
         (F32, F16), (F16, F32), (F32, BF16), (BF16, F32), (BF16, F16), (F16, BF16),
-        // Through f64, the widest hub; and the pair on which two roundings are tempting.
+        // Through f64, the widest hub; and f64 to f16, where rounding twice, by way of f32, would be tempting.
         (F32, F64), (F64, F32), (F64, F16),
-        // To a float of 8 bits: rounding by hand, with subnormals, with and without Inf.
+        // To a float of 8 bits: rounding without an instruction for it, with subnormals, with and without Inf.
         (F32, F8E4M3FN), (F32, F8E5M2), (F32, F8E4M3FNUZ), (BF16, F8E4M3FN), (F32, F8E8M0),
-        // From 8 bits and from less: lookups.
+        // From 8 bits: lookups.
         (F8E4M3FN, F32), (F8E5M2, F16), (F8E4M3FN, F8E5M2),
-        // Packed: also shifting bits across bytes; 6 bits are the awkward width.
+        // Packed: also shifts of bits across bytes, most of all for 6 bits.
         (F32, F4E2M1), (F4E2M1, BF16), (F6E3M2, F32), (I4, I8), (F32, I4),
         // Integers: narrowing, widening with and without sign, 64 bits.
         (I32, I8), (U8, U16), (I8, I32), (I64, I32),
         // Between integers and floats: quantisation, images, and 64 bits, which few machines convert.
         (F32, I8), (F32, I32), (U8, F32), (F64, I64), (I64, F32),
-        // Bool and complex: what is neither.
+        // Bool and complex, which are neither.
         (F32, Bool), (C64, C128),
     ]
 };
 
-/// The casts of one size, each beside its null cast; and then the copies of as many bytes.
+/// Times casts of about `traffic` bytes, each beside its null cast, and then memcpy of each total of bytes.
 fn casts(c: &mut Criterion, pairs: &[(DType, DType)], traffic: usize) {
     let mut totals = BTreeSet::new();
     for &isa in Isa::available() {
@@ -97,7 +97,7 @@ fn casts(c: &mut Criterion, pairs: &[(DType, DType)], traffic: usize) {
     }
 }
 
-/// Bytes that begin at a line, as the buffers of array libraries do.
+/// A buffer that begins at a cache line, as those of array libraries do.
 struct Lines {
     memory: Vec<u8>,
     start: usize,
@@ -121,17 +121,17 @@ impl Lines {
     }
 }
 
-/// Kept short: the list is long, and differences of a few per cent need a closer look anyway.
+/// Sets short times: the list is long, and differences of a few per cent need a closer look anyway.
 fn configure(group: &mut BenchmarkGroup<'_, WallTime>, traffic: usize) {
     group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(400));
     group.nresamples(2000).sample_size(if traffic < LARGE { 20 } else { 10 });
     if traffic >= LARGE {
-        // One iteration may take longer than a sample should.
+        // A single iteration may take longer than a sample should.
         group.sampling_mode(SamplingMode::Flat);
     }
 }
 
-/// Memory that has been written to: the first write to fresh memory has the speed of page faults.
+/// Returns memory that has been written to, because first writes to new memory run at the speed of page faults.
 fn touched(bytes: usize) -> Vec<u8> {
     vec![1; bytes]
 }
@@ -149,7 +149,7 @@ fn buffers(c: &mut Criterion) {
     }
 }
 
-/// What a cast costs before its first element: of one, of a few, and to decide it; and what one value costs.
+/// Times casts of one and of a few elements, `Caster::new`, and conversions of one value.
 fn small(c: &mut Criterion) {
     let mut group = c.benchmark_group("small");
     configure(&mut group, SMALL);
@@ -179,8 +179,8 @@ fn small(c: &mut Criterion) {
     group.bench_function("half's f16::from_f32", |b| b.iter(|| f16::from_f32(black_box(0.1))));
 }
 
-/// What a result costs whose memory nobody has touched before: a new vector of 128 MiB, by `cast_vec`, by a loop, and by a cast
-/// into a vector that was made outside. Most of it is page faults, but where the first asks for large pages.
+/// Times results in memory that was never touched: a new vector of 128 MiB, by `cast_vec`, by a loop, and by a cast into the spare
+/// capacity of a new vector. Most of the time is page faults, except where `cast_vec` asks for large pages.
 fn new_memory(c: &mut Criterion) {
     let mut group = c.benchmark_group("new memory");
     configure(&mut group, LARGE);

@@ -1,4 +1,4 @@
-//! Casts of arrays of the crate ndarray beside its own `mapv`, in turns: the median of their ratios, theirs by ours.
+//! Casts of arrays of the crate ndarray beside its own `mapv`, in turns: the median ratio of their times, `mapv`'s to the cast's.
 //!
 //! `cargo bench --bench ndarray --features ndarray`
 
@@ -10,7 +10,8 @@ use ndarray::{Array2, ArrayView2, s};
 #[path = "../integrations/turns.rs"]
 mod turns;
 
-/// How much longer `mapv` takes than the cast, which must give the same. (It is compiled for what is cast, as in a program that names both types.)
+/// Returns how many times as long `mapv` takes as the cast, whose results must be the same. `mapv` is compiled for the two types, as in
+/// a program that names them.
 fn ratio<S: Element, D: Element + PartialEq>(x: ArrayView2<'_, S>, each: impl Fn(S) -> D + Copy) -> String {
     assert!(x.mapv(each) == x.lanecast::<D>().expect("an instruction set"));
     let ratio = turns::ratio(

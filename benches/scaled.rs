@@ -1,8 +1,9 @@
 //! Scaled casts beside the plain casts of the same dtypes: `cargo bench --bench scaled [-- FILTER]`.
 //!
-//! Each row is a ratio of times of one run, in which all take turns: the plain cast's, that of copying as many bytes as are read and
-//! written, and the roof's, which loads and stores as the plain cast does and computes nothing (the faster one of ordinary stores and
-//! of those past the caches), to the scaled cast's. More is faster. Times are the least of many, of the thread's own clock where there is one.
+//! Each row has three ratios, of the times of one run in which all take turns: the time of the plain cast, of a copy of as many bytes as
+//! are read and written, and of the roof, each divided by the time of the scaled cast, so that a greater ratio is a faster cast. The
+//! roof loads and stores as the plain cast does and computes nothing, with ordinary or non-temporal stores, whichever are faster. A
+//! time is the least of many, of the thread's CPU time where the system reports that.
 
 #[path = "data/mod.rs"]
 mod data;
@@ -15,12 +16,12 @@ use lanecast::scaled::{Dequantizer, Profile, Quantizer, Requantizer, ScaleRule, 
 use lanecast::{CastOptions, Caster, DType, Isa};
 use null::Null;
 
-/// How long this thread has had a CPU, which does not count what else the machine does meanwhile.
+/// Returns the CPU time of this thread, which excludes what else the machine does meanwhile; on systems other than Unix, wall time.
 fn clock() -> Duration {
     #[cfg(unix)]
     {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: it writes the time there.
+        // SAFETY: `clock_gettime` writes a `timespec` to the pointer, which is valid for that.
         unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }
@@ -31,9 +32,9 @@ fn clock() -> Duration {
     }
 }
 
-/// The least time of each, which take turns for so long.
+/// Returns the least time of each of `runs`, which take turns until the budget is used up, at least five each.
 fn race<const N: usize>(mut runs: [&mut dyn FnMut(); N], budget: Duration) -> [f64; N] {
-    /// Of calls that are timed together: the clock takes a while, too.
+    /// Seconds that calls timed together should take, because reading the clock takes time too.
     const LEAST: f64 = 50e-6;
     let mut least = [f64::INFINITY; N];
     let start = Instant::now();
@@ -58,15 +59,15 @@ struct Kind {
     element: DType,
     data: &'static [DType],
     scaling: Scaling,
-    /// Scales are found only where that is so.
+    /// Whether quantisation with scales that are found is timed too.
     finds: bool,
-    /// Scales have zero points. (Such scales are not found by this benchmark.)
+    /// Whether scales have zero points. Such scales are always given here.
     zeros: bool,
-    /// Elements of a row.
+    /// Elements in a row.
     width: usize,
 }
 
-/// Data in L2 alone.
+/// Data of float64, which is timed in L2 alone.
 const WIDE: &[DType] = &[DType::F64];
 
 fn kinds() -> Vec<Kind> {
@@ -90,7 +91,7 @@ fn kinds() -> Vec<Kind> {
         kind("float8 per row", F8E4M3FN, all, Scaling::per_axis(0)),
         kind("float8 per column", F8E4M3FN, &all[..1], Scaling::per_axis(1)),
         kind("float8 128 x 128", F8E4M3FN, all, Scaling::deepseek()),
-        // Rows that are too long for 128 of them to stay in L2, as weights have them.
+        // Rows as long as those of weights: 128 of them do not stay in L2.
         Kind { width: 7168, ..kind("128 x 128, long rows", F8E4M3FN, all, Scaling::deepseek()) },
         kind("float8 1 x 128", F8E4M3FN, all, Scaling::blocks(&[128], F32)),
         kind("e5m2 per tensor", F8E5M2, all, Scaling::per_tensor(F32)),
@@ -158,7 +159,7 @@ fn main() {
     }
 }
 
-/// Quantisations that say what they have lost, beside those that do not.
+/// Times quantisations that report their losses, in one call or in two, beside those that do not.
 fn lost(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
     use DType::{BF16, F4E2M1, F8E4M3FN, F32, I8};
     let options = CastOptions::new().isa(isa);
@@ -207,7 +208,7 @@ fn lost(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
     }
 }
 
-/// One scaling into another, beside a copy; there is no plain cast that compares.
+/// Times requantisations, from one scaling to another, beside a copy; no plain cast compares.
 fn again(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
     use DType::{F4E2M1, F8E4M3FN};
     let options = CastOptions::new().isa(isa);
@@ -259,7 +260,7 @@ fn again(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
     }
 }
 
-/// Zeros, that begin with a line of the cache, as the tensors of most libraries do.
+/// A buffer of zeros that begins at a cache line, as the tensors of most libraries do: its memory, and where it begins there.
 struct Lines(Vec<u8>, usize);
 
 impl Lines {

@@ -1,9 +1,9 @@
-//! Texts to doubles and back, beside the digit libraries called bare.
+//! Texts to doubles and back, beside bare loops around the digit libraries: `cargo bench --bench text`.
 //!
-//! `cargo bench --bench text`. `bare` is a loop around the library that gives the same result from the same input:
-//! `f64::from_str` of each text, `zmij::Buffer::format_finite` into one buffer with offsets. All of it runs on one thread, but for what is called `parallel`.
-//! After the measurements the ratio bare / lanecast is printed, so 1 is as fast as bare: of the fastest of many rounds in turns,
-//! because whatever else the machine does can only slow a round down.
+//! `bare` is a loop that makes the same result from the same input: with `f64::from_str` on each text, or with
+//! `zmij::Buffer::format_finite` into one buffer with offsets. Everything but `parallel` runs on one thread.
+//! At the end, the ratios of the times bare / lanecast are printed, so that 1 is as fast as bare. They are of the fastest of many
+//! rounds in turns, because other load on the machine can only slow a round down.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use lanecast::{CastOptions, bf16, f16};
 
 const N: usize = 1_000_000;
 
-/// A quarter each: prices, fractions with all their digits, whole numbers, and any bits that are finite and neither very
-/// large nor very small, which in plain notation is a page of zeros.
+/// Returns a quarter each of prices, fractions with all their digits, whole numbers, and random bits. The latter are finite and
+/// neither very large nor very small, for such numbers have a page of zeros in plain notation.
 fn doubles() -> Vec<f64> {
     let mut state = 1u64;
     let mut random = || {
@@ -119,7 +119,7 @@ fn texts(c: &mut Criterion) {
     let ratio = |name: &str, bare: &mut (dyn FnMut() + Send), ours: &mut (dyn FnMut() + Send)| {
         let mut fastest = [f64::INFINITY; 2];
         for _ in 0..40 {
-            // On the same thread: each has its own memory to allocate from.
+            // On the same thread, because each thread allocates from memory of its own.
             let start = Instant::now();
             one.install(&mut *bare);
             fastest[0] = fastest[0].min(start.elapsed().as_secs_f64());

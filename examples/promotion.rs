@@ -1,4 +1,4 @@
-//! The rulesets, to look at.
+//! Shows what the promotion rulesets do.
 //!
 //! * `cargo run --example promotion` adds an int8 and a bfloat16 buffer the way each system would.
 //! * `cargo run --example promotion -- --rules numpy` prints the table of one ruleset.
@@ -39,8 +39,8 @@ pub(crate) fn sums() -> Result<String, Box<dyn Error>> {
     Ok(out)
 }
 
-/// What a library does with a plan: cast the operands that need it, and run the one kernel of the common
-/// dtype. This one adds in float64, rounds to the common dtype, and returns what that holds.
+/// Does what a library does with a plan: casts the operands that need it, and runs its kernel for the common
+/// dtype. Here that kernel adds in float64 and rounds to the common dtype. Returns the rounded sums.
 fn add(
     dtype: DType,
     operands: &[Operand],
@@ -71,7 +71,7 @@ fn add(
     Ok(wide.chunks_exact(8).map(number).collect())
 }
 
-/// `float8_e4m3fn` as `f8_e4m3fn`.
+/// Returns the short name of a dtype: `f8_e4m3fn` for `float8_e4m3fn`.
 fn short(dtype: DType) -> String {
     let prefixes = [("uint", "u"), ("int", "i"), ("bfloat", "bf"), ("float", "f"), ("complex", "c")];
     let found =
@@ -84,7 +84,7 @@ fn cell<E>(result: Result<DType, E>) -> String {
     result.map_or("–".to_owned(), short)
 }
 
-/// The rows of a ruleset: every pair, then the Python numbers.
+/// The table of a ruleset, with a row for each dtype: its result with each dtype, then with each kind of Python number.
 fn table(rules: &Rules) -> Vec<Vec<String>> {
     let dtypes: Vec<DType> = rules.dtypes().iter().collect();
     let scalars = ScalarKind::ALL.map(|kind| (kind, format!("Python {}", kind.name())));
@@ -100,7 +100,7 @@ fn table(rules: &Rules) -> Vec<Vec<String>> {
     rows
 }
 
-/// Columns as wide as what is in them.
+/// Formats rows as text, with columns as wide as their widest cell.
 fn aligned(rows: &[Vec<String>]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
@@ -117,7 +117,7 @@ fn markdown_table(rows: &[Vec<String>]) -> String {
     lines.concat()
 }
 
-/// docs/promotion.md.
+/// Returns the text of docs/promotion.md.
 pub(crate) fn markdown() -> String {
     let mut page = String::from(
         "# Type promotion\n\n\
@@ -148,7 +148,7 @@ pub(crate) fn markdown() -> String {
     page
 }
 
-/// Every pair of dtypes that two systems answer differently, those with the same answers in one row.
+/// Returns the table of the pairs of dtypes that two systems answer differently, with pairs of the same answers in one row.
 fn disagreements() -> String {
     let promotes = |rules: &&Rules| rules.dtypes().iter().any(|dtype| rules.above(dtype).len() > 1);
     let systems: Vec<&Rules> =

@@ -1,4 +1,4 @@
-//! Casts 64 MiB of f32 to float8_e4m3fn and back, checks every element, and says how fast that was.
+//! Casts 64 MiB of f32 to float8_e4m3fn and back, checks every element, and prints the speed.
 //!
 //! `cargo run --release --example quickstart`
 
@@ -15,12 +15,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut narrow = vec![F8E4M3FN::default(); N];
     let mut back = vec![0f32; N];
 
-    // This is the whole API for two slices: the types say what to cast, the lengths must agree.
+    // A cast between two slices: the element types say what is cast, and the lengths must agree.
     cast_slice(&weights, &mut narrow)?;
     cast_slice(&narrow, &mut back)?;
 
-    // To cast to float8 is to round to the nearest: off by half a unit in the last place at most.
-    // Beyond the largest value there is nothing to round to: there the default is to saturate.
+    // A cast to float8 rounds to the nearest, so the error is at most half a unit in the last place.
+    // Beyond the largest value, the default is to saturate.
     let format = DType::F8E4M3FN.float_format().ok_or("not a float")?;
     let (max, mut saturated, mut worst) = (format.max() as f32, 0, 0f32);
     for (i, (&x, &y)) in weights.iter().zip(&back).enumerate() {
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let power =
                 f32::from_bits(x.to_bits() & f32::INFINITY.to_bits()).max(format.min_positive() as f32);
             let error = (x - y).abs() / (power / (1 << format.mantissa_bits()) as f32);
-            // NaN is not less than anything, so it fails too.
+            // If the error is NaN, the comparison is false, which fails too.
             if error <= 0.5 {
                 worst = worst.max(error);
             } else {
@@ -44,8 +44,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("float32 -> float8_e4m3fn -> float32, {N} elements:");
     println!("  all within {worst:.4} units in the last place; {saturated} beyond ±{max}, saturated\n");
 
-    // A memcpy that reads and writes as many bytes is the roof. The three take turns, so that whatever
-    // else the machine does meets all of them.
+    // For comparison, a memcpy that reads and writes as many bytes. The three take turns, so that other
+    // load on the machine affects all of them.
     let half = (size_of_val(&weights[..]) + size_of_val(&narrow[..])) / 2;
     let (from, mut to) = (vec![1u8; half], vec![2u8; half]);
     let mut seconds = [const { Vec::new() }; 3];
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Some number of either sign between 2^-12 and 2^9, so too small, just right and too large for float8.
+/// Returns a random number of either sign from 2^-12 to 2^9: some are too small and some too large for float8.
 fn weight(i: u32) -> f32 {
     let random = (u64::from(i) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let exponent = 127 - 12 + (random >> 16) as u32 % 21;

@@ -1,7 +1,7 @@
-//! The layouts of scaled casts, as the library has them, to look at: `cargo run --example scaled -- docs/scaled` writes a picture of each.
+//! Draws the layouts of scaled casts: `cargo run --example scaled -- docs/scaled` writes a picture of each.
 //!
-//! Nothing is drawn that was not asked: which scale an element has is read from a dequantisation of ones, and where a scale lies, from a
-//! quantisation whose scales are all zero but for that one.
+//! The pictures show what the library does: a dequantisation of ones tells which scale each element has, and a quantisation in which
+//! all scales but one are zero tells where that scale lies.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use lanecast::{CastOptions, DType};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Colours that neighbours do not share.
+/// Colours that are taken in turn, so that neighbours differ.
 const COLOURS: [&str; 7] = ["#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#fb9a99", "#ffff99", "#ccebc5"];
 
 fn main() -> Result<()> {
@@ -49,9 +49,9 @@ fn save(directory: &str, name: &str, svg: &str) -> Result<()> {
     Ok(std::fs::write(Path::new(directory).join(format!("{name}.svg")), svg)?)
 }
 
-/// The scale of each element, by its number.
+/// Returns the index of the scale of each element.
 fn scale_of_each(scaling: &Scaling, shape: [usize; 2]) -> Result<Vec<usize>> {
-    // The same blocks with scales that can be any number.
+    // With float32 scales, each of which can hold its own index.
     let scaling = scaling.scale(DType::F32);
     let ones = Dequantizer::new(DType::I8, DType::F32, &scaling, &CastOptions::new())?;
     let count = scaling.scale_bytes(&shape)? / 4;
@@ -70,7 +70,7 @@ fn begin(width: usize, height: usize, title: &str) -> String {
     )
 }
 
-/// Data, and the elements that share a scale, with its number in them.
+/// Draws data as rectangles of the elements that share a scale, with the index of the scale in each.
 fn blocks(title: &str, scaling: &Scaling, shape: [usize; 2], cell: [usize; 2]) -> Result<String> {
     let scales = scale_of_each(scaling, shape)?;
     let mut svg = begin(20 + shape[1] * cell[0], 36 + shape[0] * cell[1], title);
@@ -98,7 +98,7 @@ fn blocks(title: &str, scaling: &Scaling, shape: [usize; 2], cell: [usize; 2]) -
     Ok(svg + "</svg>\n")
 }
 
-/// The 512 bytes of a tile of 128 x 4 scales: which row of scales each four bytes are.
+/// Draws the 512 bytes of a tile of 128 x 4 scales: which row of scales is in each four bytes.
 fn swizzle() -> Result<String> {
     let scaling = Scaling::blocks(&[1], DType::F8E8M0).layout(ScaleLayout::Swizzle32x4x4);
     let q = Quantizer::new(DType::F32, DType::F8E5M2, &scaling, &CastOptions::new())?;
