@@ -1,4 +1,4 @@
-# What the scripts of integrations/ have in common. To be sourced from a directory below this one.
+# What the scripts of integrations/ share. To be sourced from a directory below this one.
 
 root=$(cd ../.. && pwd)
 name=$(basename "$PWD")
@@ -6,7 +6,7 @@ work=$root/target/integrations/$name
 export CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$work/target
 mkdir -p "$work"
 
-# The source of a crate as published, in a directory of the work.
+# Puts the source of a crate, as published, into a directory below $work.
 published() {
     local crate=$1 version=$2 to=$3
     rm -rf "$work/fetch" "${work:?}/$to"
@@ -18,7 +18,7 @@ published() {
     printf '\n[workspace]\n' >>"$work/$to/Cargo.toml"
 }
 
-# The same with a patch of this directory, or of another one, on the lanecast of this repository.
+# As `published`, and applies the patch of this directory, or of another, to it; it depends on the lanecast of this repository.
 patched() {
     local crate=$1 version=$2 to=$3 patches=${4-.}
     published "$crate" "$version" "$to"
@@ -26,7 +26,7 @@ patched() {
     printf '\n[patch.crates-io]\nlanecast = { path = "%s" }\n' "$root" >>"$work/$to/Cargo.toml"
 }
 
-# The names of the tests that pass in a directory of the work; how it went is in a file beside it.
+# Prints the names of the tests that pass in a directory below $work; the output of the tests is in a log beside it.
 passed() {
     local in=$1
     shift
@@ -34,8 +34,8 @@ passed() {
     sed -n 's/^test \(.*\) \.\.\. ok$/\1/p' "$work/$in.log" | sort
 }
 
-# Do the patched crate's tests pass as the published one's do, and does it run lanecast at all? An instruction set that no
-# machine has is an error in each of its casts.
+# Checks that the same tests pass in the patched crate as in the published one, and that lanecast runs at all: with an
+# instruction set that does not exist, each of its casts is an error, so that fewer tests pass.
 compare() {
     local theirs ours without
     theirs=$(passed published "$@")

@@ -1,12 +1,12 @@
-// lanecast in JavaScript: casts between numeric formats by a WebAssembly module, of which there are two builds, with the
-// instructions on 128 bits and without; and two larger ones, which cast under scales, too.
+// lanecast in JavaScript: casts between numeric formats by a WebAssembly module. It comes in two builds, with and without 128-bit
+// SIMD, and in two larger ones that also do scaled casts.
 
-/** A module of one function with an instruction on 128 bits: valid where the engine has them. */
+/** A module whose one function has a 128-bit SIMD instruction: valid only where the engine has these. */
 const PROBE = new Uint8Array([
   0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11,
 ]);
 
-/** The dtypes of typed arrays. */
+/** The dtype of each typed array. */
 const OF_ARRAY = {
   Int8Array: 'int8',
   Uint8Array: 'uint8',
@@ -22,7 +22,7 @@ const OF_ARRAY = {
   Float64Array: 'float64',
 };
 
-/** The typed arrays of dtypes. */
+/** The typed array of each dtype that has one. */
 const TO_ARRAY = {
   int8: Int8Array,
   uint8: Uint8Array,
@@ -37,20 +37,20 @@ const TO_ARRAY = {
 };
 if (globalThis.Float16Array) TO_ARRAY.float16 = globalThis.Float16Array;
 
-/** The counts of a report, in the order of the module. */
+/** The counts of a report, in the order in which the module has them. */
 const COUNTS = ['elements', 'above', 'below', 'negative', 'nan', 'inf', 'imaginary', 'inexact'];
 
-/** What went wrong: a wrong dtype, option, type or length. */
+/** The error for a wrong dtype, option, type or length. */
 export class LanecastError extends Error {
   name = 'LanecastError';
 }
 
-/** Has this engine the instructions on 128 bits? */
+/** Whether this engine has the 128-bit SIMD instructions of WebAssembly. */
 export function hasSimd() {
   return WebAssembly.validate(PROBE);
 }
 
-/** Where the modules are. Bundlers look for exactly these expressions. */
+/** The addresses of the modules. Bundlers look for expressions of exactly this form. */
 const MODULES = {
   simd128: () => new URL('./lanecast.simd128.wasm', import.meta.url),
   scalar: () => new URL('./lanecast.scalar.wasm', import.meta.url),
@@ -60,20 +60,20 @@ const MODULES = {
 
 async function compiled(url) {
   if (url.protocol === 'file:') {
-    // By a variable, so that no bundler of a page looks for it.
+    // Imported through a variable, so that bundlers for web pages do not try to resolve it.
     const files = 'node:fs/promises';
     const { readFile } = await import(/* webpackIgnore: true */ /* @vite-ignore */ files);
     return WebAssembly.compile(await readFile(url));
   }
   const response = await fetch(url);
   if (!response.ok) throw new LanecastError(`${url} cannot be loaded: ${response.status} ${response.statusText}`);
-  // Not compileStreaming, which insists on a media type that not every server has.
+  // Not compileStreaming, which requires a media type that not every server sends.
   return WebAssembly.compile(await response.arrayBuffer());
 }
 
 /**
- * Loads the module that this engine runs best: with `simd: false` the one without the instructions on 128 bits, with `scaled: true`
- * one that quantizes and dequantizes, too. A `module` that is compiled already is taken as it is.
+ * Loads the fastest module for this engine: with `simd: false` one without 128-bit SIMD, with `scaled: true` one that also does
+ * scaled casts. A compiled `module` is used as it is.
  */
 export async function load({ simd = hasSimd(), scaled = false, module } = {}) {
   const [plain, more] = simd ? [MODULES.simd128, MODULES.scaledSimd128] : [MODULES.scalar, MODULES.scaledScalar];
@@ -81,10 +81,10 @@ export async function load({ simd = hasSimd(), scaled = false, module } = {}) {
   return new Lanecast(await WebAssembly.instantiate(module, {}));
 }
 
-/** What a value is, of another realm (a frame, a context of Node's vm) too: 'Object', 'ArrayBuffer', .. */
+/** The class of a value, 'Object', 'ArrayBuffer' and so on; also right for values of another realm (a frame, a context of Node's vm). */
 const kind = (value) => Object.prototype.toString.call(value).slice(8, -1);
 
-/** A value in the text of an error. */
+/** A value as text, for an error message. */
 function shown(value) {
   if (typeof value === 'string') return JSON.stringify(value.length > 100 ? `${value.slice(0, 100)}…` : value);
   if (typeof value === 'bigint') return `${value}n`;
@@ -94,7 +94,7 @@ function shown(value) {
 function bytesOf(data, what) {
   try {
     if (ArrayBuffer.isView(data)) {
-      // (A typed array that its buffer has become too short for says that it has no bytes, but has no keys either.)
+      // A typed array whose buffer has become too short reports 0 bytes, but `keys` throws.
       if (data.byteLength === 0) data.keys?.();
       return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
     }
@@ -105,13 +105,13 @@ function bytesOf(data, what) {
   throw new LanecastError(`${what} is ${shown(data)}: it is no typed array, DataView or ArrayBuffer`);
 }
 
-/** Options that are an object. */
+/** Returns the options; throws if they are not an object. */
 function objectOf(options) {
   if (options !== null && typeof options === 'object') return options;
   throw new LanecastError(`the options are ${shown(options)}: they are an object, as { rounding: 'up' }`);
 }
 
-/** A number of dimensions, or one of them. */
+/** A shape, which is a number or an iterable of numbers, as text with commas. */
 function lengthsOf(lengths, what) {
   const all = typeof lengths === 'number' ? [lengths] : lengths;
   const isIt = all !== null && typeof all === 'object' && typeof all[Symbol.iterator] === 'function';
@@ -119,7 +119,7 @@ function lengthsOf(lengths, what) {
   throw new LanecastError(`${what} is ${isIt ? `[${[...all].map(shown)}]` : shown(lengths)}: it is an array of lengths, as [2, 64]`);
 }
 
-/** The lines of a scaling: its name, or an object of its fields. */
+/** The lines of text for a scaling, which is a name or an object of fields; `side` is 'from' or 'to'. */
 function linesOf(scaling, side) {
   const fields = typeof scaling === 'string' ? { format: scaling } : scaling;
   if (fields === null || typeof fields !== 'object') {
@@ -129,7 +129,7 @@ function linesOf(scaling, side) {
   return known.map(([name, value]) => `${side}.${name} ${name === 'block' ? lengthsOf(value, 'block') : typeof value === 'string' ? value : shown(value)}`);
 }
 
-/** The seed of stochastic rounding, and the number of the first element. */
+/** The option `stochastic` as text: its seed, and the index of the first element. */
 function wordsOf(value) {
   const { seed, first = 0 } = value !== null && typeof value === 'object' ? value : { seed: value };
   for (const [name, number] of Object.entries({ seed, first })) {
@@ -139,17 +139,17 @@ function wordsOf(value) {
   return `${seed} ${first}`;
 }
 
-/** What a user sees of the bytes of a dtype. */
+/** The array that the user gets: a typed array over the bytes where the dtype has one, otherwise the bytes. */
 const arrayOf = (bytes, dtype, { dstPacking, dstOrder }) =>
   (TO_ARRAY[dtype] && dstPacking === undefined && dstOrder !== 'big' ? new TO_ARRAY[dtype](bytes.buffer) : bytes);
 
-/** Do two views have bytes in common? */
+/** Whether two views have bytes in common. */
 function overlap(a, b) {
   if (a.buffer !== b.buffer || a.length === 0 || b.length === 0) return false;
   return a.byteOffset < b.byteOffset + b.length && b.byteOffset < a.byteOffset + a.length;
 }
 
-/** A module, ready to cast. */
+/** A loaded module, which casts. */
 export class Lanecast {
   #exports;
   #memory;
@@ -159,13 +159,13 @@ export class Lanecast {
     this.#exports = exports;
     this.#memory = new Uint8Array(exports.memory.buffer);
     const lines = this.#read(exports.destination_room(), exports.dtypes()).trim().split('\n');
-    /** The bits of an element by the name of its dtype. */
+    /** The bits of an element, by the name of its dtype. */
     this.dtypes = Object.freeze(Object.fromEntries(lines.map((line) => line.split(' ')).map(([k, v]) => [k, +v])));
-    /** What the module is compiled for. */
+    /** The instruction set that the module is compiled for. */
     this.isa = exports.isa() === 5 ? 'simd128' : 'scalar';
   }
 
-  /** The memory, which is another buffer after it has grown. */
+  /** The memory of the module. When it grows, the old buffer is detached and there is a new one. */
   get #bytes() {
     if (this.#memory.length === 0) this.#memory = new Uint8Array(this.#exports.memory.buffer);
     return this.#memory;
@@ -179,7 +179,7 @@ export class Lanecast {
     throw new LanecastError(this.#read(this.#exports.destination_room(), this.#exports.error_length()));
   }
 
-  /** Dtypes and options as text: a line each, between those that come first and last. */
+  /** Dtypes and options as text, one on each line: the lines `first`, the dtypes, the lines `last`, the options. */
   #lines(from, to, options, first = [], last = []) {
     for (const [what, dtype] of [['source', from], ['result', to]]) {
       if (typeof dtype !== 'string') throw new LanecastError(`the dtype of the ${what} is ${shown(dtype)}: it is a name, as 'float32'`);
@@ -193,7 +193,7 @@ export class Lanecast {
     return lines.join('\n');
   }
 
-  /** Has a function of the module read a text. What it gives, which is not 0. */
+  /** Passes a text to a function of the module and returns its result; throws the module's error if that is 0. */
   #told(text, prepare) {
     const encoded = new TextEncoder().encode(text);
     if (encoded.length > 4096) throw new LanecastError('names that are too long');
@@ -203,7 +203,7 @@ export class Lanecast {
     return given;
   }
 
-  /** Makes a job the module's, unless it is; gives the elements of a chunk. */
+  /** Prepares a job in the module, unless it is its present one; returns how many elements a chunk may have. */
   #prepare(from, to, options) {
     const text = this.#lines(from, to, options);
     if (this.#text?.[0] !== text) {
@@ -230,7 +230,7 @@ export class Lanecast {
     if (result.length !== size(n, 1)) {
       throw new LanecastError(`out has ${result.length} bytes, and ${n} elements of ${to} take ${size(n, 1)}`);
     }
-    // (Chunk by chunk from the first: where the elements begin together and do not grow, none is written before it is read.)
+    // Chunks are cast in order, so if both sides begin together and elements do not become wider, none is written before it is read.
     const inPlace = source.byteOffset === result.byteOffset && bits[1] <= bits[0];
     if (!inPlace && overlap(source, result)) {
       throw new LanecastError(
@@ -257,19 +257,19 @@ export class Lanecast {
     return checked ? { bytes: result, report } : result;
   }
 
-  /** Casts a buffer of one dtype to a new one of another, or to `out`. */
+  /** Casts a buffer of one dtype to another, into a new array or into `out`. */
   cast(src, from, to, options = {}) {
     return this.#run(src, from, to, options, false);
   }
 
-  /** The same, and what was lost. */
+  /** As `cast`, but also returns a report of what was lost. */
   castChecked(src, from, to, options = {}) {
     return this.#run(src, from, to, options, true);
   }
 
-  /** Casts a typed array, whose type is its dtype; to a typed array, where the target has one, or to bytes. */
+  /** Casts a typed array, whose type gives its dtype, to a new typed array, or to bytes if the target has none. */
   castArray(array, to, options = {}) {
-    // (The tag is that of the typed array which a Buffer of Node, for one, is.)
+    // By the tag, which for a subclass, such as Node's Buffer, is that of the typed array.
     const from = OF_ARRAY[array?.[Symbol.toStringTag]];
     if (from === undefined) {
       const help = Array.isArray(array) ? 'Float32Array.from(..) makes one, for example' : 'cast() takes bytes and a dtype';
@@ -279,7 +279,7 @@ export class Lanecast {
     return arrayOf(this.cast(array, from, to, options), to, options);
   }
 
-  /** A cast under scales: what is read are elements, their scales and zero points; what is written comes back. */
+  /** Runs a scaled cast. `read` has the elements, and their scales and zero points if they are given; what is written is returned. */
   #scaled(what, from, to, shape, scalings, given, read) {
     const { scaled_prepare, scaled_source, scaled_run, scaled_result, scaled_length, scaled_tensor, scaled_end } = this.#exports;
     if (scaled_prepare === undefined) throw new LanecastError('this module has no casts under scales: load({ scaled: true }) gives one that has');
@@ -315,7 +315,7 @@ export class Lanecast {
     }
   }
 
-  /** Casts data of a shape to codes under scales, which are found, or given as `scales`. */
+  /** Quantises data of this shape: casts it to codes with scales, which are found or given as `scales`. */
   quantize(src, from, to, shape, scaling, options = {}) {
     const { scales, zeroPoints, affine = false, ...rest } = objectOf(options);
     if (typeof affine !== 'boolean') throw new LanecastError(`affine is ${shown(affine)}: it is true or false`);
@@ -325,13 +325,13 @@ export class Lanecast {
     return this.#scaled(what, from, to, shape, [scaling], rest, [src, scales, zeroPoints]);
   }
 
-  /** Casts codes under scales to numbers. */
+  /** Dequantises codes of this shape: casts them, with their scales, to numbers. */
   dequantize(codes, from, to, shape, scales, scaling, options = {}) {
     const { zeroPoints, ...rest } = objectOf(options);
     return this.#scaled('dequantize', from, to, shape, [scaling], rest, [codes, scales, zeroPoints]).codes;
   }
 
-  /** Casts codes under one scaling to codes under another, in one rounding. */
+  /** Casts codes with one scaling to codes with another, with a single rounding. */
   requantize(codes, from, to, shape, scales, fromScaling, toScaling, options = {}) {
     const { zeroPoints, ...rest } = objectOf(options);
     return this.#scaled('requantize', from, to, shape, [fromScaling, toScaling], rest, [codes, scales, zeroPoints]);

@@ -1,8 +1,8 @@
-//! What the module exports to `js/index.js`. It has one job at a time, and room for a chunk of its elements on both sides, so
-//! that its memory stays as small as it is; the chunks lie in the caches while they are copied and cast.
+//! The functions that the module exports to `js/index.js`. It has one job at a time, and room for one chunk of elements of the source and
+//! one of the destination, so that its memory does not grow with the buffers, and chunks stay in the caches while they are copied and cast.
 //!
-//! `prepare` reads what is to be cast as text from the source's room: a line for each dtype, then one for each option. `run` casts
-//! a chunk. Where they fail, `error_length` bytes of text are in the destination's room.
+//! `prepare` reads the job as text from the source's room: a line for each dtype, then one for each option. `run` casts a chunk. If they
+//! fail, `error_length` bytes of text are in the destination's room.
 
 #[cfg(feature = "scaled")]
 mod scaled;
@@ -15,48 +15,48 @@ use lanecast::{
     Saturation,
 };
 
-/// Bytes on either side.
+/// The bytes of either room.
 const ROOM: usize = 256 << 10;
-/// A chunk has a multiple of so many elements: a whole number of bytes, whatever their bits.
+/// The elements of a chunk are a multiple of this, so that they fill whole bytes, whatever their bits.
 const GROUP: usize = 64;
 
 /// Memory that the host writes and reads between two calls.
 #[repr(C, align(64))]
 struct Room(UnsafeCell<[u8; ROOM]>);
 
-// SAFETY: the module has one thread.
+// SAFETY: the module has a single thread.
 unsafe impl Sync for Room {}
 
 static SOURCE: Room = Room(UnsafeCell::new([0; ROOM]));
 static DESTINATION: Room = Room(UnsafeCell::new([0; ROOM]));
 
-/// What is cast.
+/// A cast, as the host asked for it.
 struct Job {
     caster: Caster,
     options: CastOptions,
-    /// The dtype of either side, and how it is packed.
+    /// The dtype and the packing of the source, and of the destination.
     sides: [(DType, Packing); 2],
 }
 
 thread_local! {
     static JOB: RefCell<Option<Job>> = const { RefCell::new(None) };
     static ERROR: Cell<usize> = const { Cell::new(0) };
-    /// As `report` says.
+    /// What [`report`] returns.
     static REPORT: Cell<[f64; 10]> = const { Cell::new([0.0; 10]) };
 }
 
 fn source() -> &'static [u8; ROOM] {
-    // SAFETY: the host writes it between two calls, and nobody during one.
+    // SAFETY: only the host writes it, between two calls, so nothing writes it while this borrow is used.
     unsafe { &*SOURCE.0.get() }
 }
 
 /// Calls a function with the destination's room.
 fn with_destination<T>(run: impl FnOnce(&mut [u8; ROOM]) -> T) -> T {
-    // SAFETY: the host reads it between two calls; during one it is borrowed here alone, as no `run` comes back here.
+    // SAFETY: the host reads it between two calls. During a call it is borrowed only here, and no closure `run` calls this function again.
     run(unsafe { &mut *DESTINATION.0.get() })
 }
 
-/// Leaves a text for the host.
+/// Leaves the text of an error in the destination's room, for the host.
 fn fail(error: &dyn core::fmt::Display) {
     let text = error.to_string();
     let bytes = text.as_bytes().get(..ROOM).unwrap_or(text.as_bytes());
@@ -64,7 +64,7 @@ fn fail(error: &dyn core::fmt::Display) {
     ERROR.set(bytes.len());
 }
 
-/// One of several names.
+/// Returns the value of one of several names.
 fn one_of<T: Copy>(option: &str, value: &str, all: &[(&str, T)]) -> Result<T, String> {
     let found = all.iter().find(|(name, _)| *name == value);
     found.map(|&(_, value)| value).ok_or_else(|| {
@@ -73,7 +73,7 @@ fn one_of<T: Copy>(option: &str, value: &str, all: &[(&str, T)]) -> Result<T, St
     })
 }
 
-/// The same of what has a name, which JavaScript spells as it spells all names.
+/// As [`one_of`], for values that have names, which JavaScript spells in camel case.
 fn named<T: Copy, const N: usize>(
     option: &str,
     value: &str,
@@ -107,10 +107,10 @@ fn order(option: &str, value: &str) -> Result<ByteOrder, String> {
 /// Sets an option of this name to a value.
 type Set = fn(CastOptions, &str, &str) -> Result<CastOptions, String>;
 
-/// Every option but those of JavaScript's side, and `profile`.
+/// Every option except `profile` and those that `index.js` reads itself.
 const OPTIONS: &[(&str, Set)] = &[
     ("rounding", |o, name, value| Ok(o.rounding(rounding(name, value)?))),
-    // (Of integers of fewer than 8 bits a profile may say something of its own, which this and floatToInt change, too.)
+    // A profile may have separate settings for integers of fewer than 8 bits; this and floatToInt override those too.
     ("intRounding", |o, name, value| {
         let rounding = rounding(name, value)?;
         Ok(o.int_rounding(rounding).narrow_int_rounding(rounding))
@@ -143,7 +143,7 @@ const OPTIONS: &[(&str, Set)] = &[
     ("isa", |o, _, value| Ok(o.isa(value.parse::<Isa>().map_err(|error| error.to_string())?))),
 ];
 
-/// The options with one more; `others` are those that are read elsewhere.
+/// Returns the options with one more set. `others` names those that are read elsewhere, for the text of an error.
 fn set(options: CastOptions, name: &str, value: &str, others: &str) -> Result<CastOptions, String> {
     let found = OPTIONS.iter().find(|(known, _)| *known == name);
     let Some((_, set)) = found else {
@@ -158,7 +158,7 @@ fn job(text: &[u8]) -> Result<Job, String> {
     let mut lines = text.lines();
     let mut dtype = || lines.next().unwrap_or("").parse::<DType>().map_err(|error| error.to_string());
     let (from, to) = (dtype()?, dtype()?);
-    // What a profile says, other options change, wherever they stand.
+    // The profile is applied first, because the other options override it, whatever their order.
     let lines = lines.map(|line| line.split_once(' ').unwrap_or((line, "")));
     let profile = lines.clone().find(|(name, _)| *name == "profile");
     let mut options = match profile {
@@ -172,7 +172,7 @@ fn job(text: &[u8]) -> Result<Job, String> {
     Ok(Job { caster, options, sides: [(from, options.src_packing), (to, options.dst_packing)] })
 }
 
-/// Bits of an element in memory.
+/// The bits that an element takes in memory.
 fn bits(dtype: DType, packing: Packing) -> usize {
     dtype.byte_len(8, packing).unwrap_or(0)
 }
@@ -181,25 +181,25 @@ fn with_job<T>(run: impl FnOnce(&Job) -> T) -> Option<T> {
     JOB.with_borrow(|job| job.as_ref().map(run))
 }
 
-/// Where a chunk of the source is, or the text for `prepare`.
+/// The address of the source's room, for a chunk of the source or the text for `prepare`.
 #[unsafe(no_mangle)]
 pub extern "C" fn source_room() -> *mut u8 {
     SOURCE.0.get().cast()
 }
 
-/// Where a chunk of the result is, or the text of an error.
+/// The address of the destination's room, for a chunk of the result or the text of an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn destination_room() -> *mut u8 {
     DESTINATION.0.get().cast()
 }
 
-/// Bytes in the text of the last error.
+/// The bytes of the text of the last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn error_length() -> usize {
     ERROR.get()
 }
 
-/// Writes the names of all dtypes to the destination's room, one in a line with its bits; gives the bytes of that.
+/// Writes all dtypes to the destination's room, a line with name and bits for each, and returns the bytes of the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn dtypes() -> usize {
     let text: String =
@@ -208,7 +208,7 @@ pub extern "C" fn dtypes() -> usize {
     text.len()
 }
 
-/// Reads a job of so many bytes of text. How many elements a chunk may have; 0 is an error.
+/// Reads a job from `length` bytes of text. Returns how many elements a chunk may have, or 0 for an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn prepare(length: usize) -> usize {
     let made =
@@ -227,14 +227,14 @@ pub extern "C" fn prepare(length: usize) -> usize {
     }
 }
 
-/// Bits of an element of the source (0) or the destination (1) of the job in memory.
+/// The bits that an element of the job's source (0) or destination (1) takes in memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn element_bits(side: usize) -> usize {
     with_job(|job| job.sides.get(side).map_or(0, |&(dtype, packing)| bits(dtype, packing))).unwrap_or(0)
 }
 
 impl Job {
-    /// The caster of a chunk that begins with this element: with random words of its own, if chance rounds.
+    /// The caster of a chunk that begins with the element of this index, which for stochastic rounding decides its random words.
     fn caster(&self, first: f64) -> Result<Caster, lanecast::Error> {
         match self.options.stochastic {
             Some(words) if first > 0.0 => {
@@ -246,7 +246,8 @@ impl Job {
     }
 }
 
-/// Casts a chunk of so many elements, checked if that is not 0, of which the first has this number. 1 if it was cast; 0 is an error.
+/// Casts a chunk of `elements`, with a report if `checked` is not 0; `first` is the index of its first element. Returns 1, or 0 for an
+/// error.
 #[unsafe(no_mangle)]
 pub extern "C" fn run(elements: usize, checked: u32, first: f64) -> u32 {
     let done = with_job(|job| {
@@ -287,13 +288,13 @@ pub extern "C" fn run(elements: usize, checked: u32, first: f64) -> u32 {
     }
 }
 
-/// Ten f64: what the last chunk lost, in the order of `CastReport`. No index is -1.
+/// The address of ten f64: what the last chunk lost, in the order of `CastReport`. An index that is not there is -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn report() -> *const f64 {
     REPORT.with(|report| report.as_ptr().cast_const().cast())
 }
 
-/// The number of the instruction set that the module is compiled for.
+/// The number of the instruction set that the module is compiled for, or 0 for an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn isa() -> u32 {
     Isa::best().map_or(0, |isa| isa as u32)

@@ -1,5 +1,5 @@
-//! Casts under scales: `scaled_prepare` reads what is asked for, the host fills the buffers that are read, and after `scaled_run` it
-//! reads the others. Unlike a cast they take whole tensors, as a scale may be that of any of their elements.
+//! Scaled casts: `scaled_prepare` reads the job, the host fills the buffers of the sources, and after `scaled_run` it reads those of the
+//! results. Unlike plain casts they take whole tensors, because a scale may belong to any of the elements.
 
 use std::cell::RefCell;
 
@@ -11,7 +11,7 @@ use lanecast::{CastOptions, DType, Packing};
 
 use crate::{fail, named, one_of, rounding, set, source, with_destination};
 
-/// A cast, and how it takes its scales.
+/// A scaled cast: quantisation with scales (or scales and zero points) that are found, or given; dequantisation; requantisation.
 enum Cast {
     Found(Quantizer),
     Affine(Quantizer),
@@ -20,17 +20,17 @@ enum Cast {
     Requantize(Box<Requantizer>),
 }
 
-/// What the numbers of buffers mean: those that are read come first.
+/// The number of buffers. The first half are sources, the second half results.
 const BUFFERS: usize = 6;
 
 struct Job {
     cast: Cast,
     shape: Vec<usize>,
-    /// Zero points are given.
+    /// Whether zero points are given.
     has_zeros: bool,
-    /// The dtype and the shape of the scales that are written, or of those that are read where none are.
+    /// The dtype and the shape of the scales that are written, or if none are, of those that are read.
     scales: (DType, Vec<usize>),
-    /// Elements, scales and zero points that are read, and those that are written.
+    /// The elements, scales and zero points that are read, then those that are written.
     buffers: [Vec<u8>; BUFFERS],
     tensor_scale: Option<f32>,
 }
@@ -39,7 +39,7 @@ thread_local! {
     static JOB: RefCell<Option<Job>> = const { RefCell::new(None) };
 }
 
-/// The fields of a scaling in JavaScript, of which the first are what elements share a scale.
+/// The fields of a scaling in JavaScript, as text.
 #[derive(Clone, Default)]
 struct Fields<'a> {
     format: Option<&'a str>,
@@ -100,7 +100,7 @@ impl<'a> Fields<'a> {
             scaling = match name {
                 "rule" => scaling.rule(named(name, value, ScaleRule::ALL, ScaleRule::name)?),
                 "nonfinite" => scaling.nonfinite(named(name, value, NonFinite::ALL, NonFinite::name)?),
-                // (Spelt as the names of packages are, as the profiles of casts.)
+                // Not in camel case: profiles have the names of packages, like those of plain casts.
                 "profile" => {
                     scaling.profile(one_of(name, value, &Profile::ALL.map(|one| (one.name(), one)))?)
                 }
@@ -131,7 +131,7 @@ fn numbers(name: &str, text: &str) -> Result<Vec<usize>, String> {
     text.split(',').filter(|text| !text.is_empty()).map(|text| number(name, text)).collect()
 }
 
-/// The cast that a text asks for: what is to be done, two dtypes, a shape, and then a name and a value in each line.
+/// Reads a job from text: the kind of cast, two dtypes, a shape, and then a name and a value, on a line each.
 fn job(text: &[u8]) -> Result<Job, String> {
     let text = core::str::from_utf8(text).map_err(|error| error.to_string())?;
     let mut lines = text.lines();
@@ -205,7 +205,7 @@ fn said<T>(done: Result<T, Error>) -> Result<T, String> {
     done.map_err(|error| error.to_string())
 }
 
-/// Makes a buffer one of so many bytes, all 0.
+/// Replaces a buffer by one of `bytes` zeros.
 fn take(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), String> {
     *buffer = Vec::new();
     let refused = |_| format!("there is no memory for {bytes} bytes; a module has 4 GiB at most");
@@ -248,8 +248,8 @@ fn with_job<T: Default>(run: impl FnOnce(&mut Job) -> Result<T, String>) -> T {
     or_fail(JOB.with_borrow_mut(|job| job.as_mut().ok_or_else(|| "no job".into()).and_then(run)))
 }
 
-/// Reads a job of so many bytes of text. The bytes of what the destination's room then says of it: the dtype of its scales, and their
-/// shape; 0 is an error.
+/// Reads a job from `length` bytes of text. Writes the dtype and the shape of its scales to the destination's room, and returns the bytes
+/// of that text, or 0 for an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn scaled_prepare(length: usize) -> usize {
     let made =
@@ -263,7 +263,7 @@ pub extern "C" fn scaled_prepare(length: usize) -> usize {
     said.len()
 }
 
-/// Makes a buffer that is read one of so many bytes, and says where it is. NULL is an error.
+/// Makes the source buffer `which` one of `bytes` zeros, and returns its address, or NULL for an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn scaled_source(which: usize, bytes: usize) -> *mut u8 {
     let at = with_job(|job| {
@@ -274,32 +274,32 @@ pub extern "C" fn scaled_source(which: usize, bytes: usize) -> *mut u8 {
     at.unwrap_or(core::ptr::null_mut())
 }
 
-/// Casts. 1 if that was done; 0 is an error.
+/// Runs the job. Returns 1, or 0 for an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn scaled_run() -> u32 {
     with_job(|job| said(job.run()).map(|()| 1))
 }
 
-/// Where a buffer that was written is.
+/// The address of the result buffer `which`.
 #[unsafe(no_mangle)]
 pub extern "C" fn scaled_result(which: usize) -> *const u8 {
     let at = with_job(|job| Ok(job.buffers.get(BUFFERS / 2 + which).map(|buffer| buffer.as_ptr())));
     at.unwrap_or(core::ptr::null())
 }
 
-/// And its bytes.
+/// The bytes of the result buffer `which`.
 #[unsafe(no_mangle)]
 pub extern "C" fn scaled_length(which: usize) -> usize {
     with_job(|job| Ok(job.buffers.get(BUFFERS / 2 + which).map_or(0, Vec::len)))
 }
 
-/// The factor of the tensor, -1 if there is none.
+/// The factor for the whole tensor, or -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn scaled_tensor() -> f64 {
     with_job(|job| Ok(job.tensor_scale.map(f64::from))).unwrap_or(-1.0)
 }
 
-/// Gives the memory back to the module.
+/// Ends the job and frees its buffers.
 #[unsafe(no_mangle)]
 pub extern "C" fn scaled_end() {
     JOB.set(None);

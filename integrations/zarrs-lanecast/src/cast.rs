@@ -1,10 +1,10 @@
-//! What zarrs and lanecast call by different names. Nothing here knows a trait of zarrs.
+//! Translates between the names of the codec and those of lanecast, and casts elements. Nothing here depends on zarrs.
 
 use lanecast::zarr::{ValueCaster, ZarrError};
 use lanecast::{DType, Kind, Overflow};
 use serde::Deserialize;
 
-/// How what a data type does not have is rounded.
+/// How values that the target data type does not have are rounded.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rounding {
@@ -21,13 +21,13 @@ pub enum Rounding {
     NearestAway,
 }
 
-/// What becomes of what is out of range.
+/// What values out of range become.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutOfRange {
-    /// The nearest value, or infinity where there is one.
+    /// The nearest value, or infinity if the data type has it.
     Clamp,
-    /// What is the same modulo 2 to the bits of an integer.
+    /// The integer that is equal modulo 2^bits.
     Wrap,
 }
 
@@ -52,7 +52,7 @@ impl From<OutOfRange> for Overflow {
     }
 }
 
-/// The dtype of a data type's name, if the specification lets it be cast.
+/// Returns the dtype of a data type by its name, if the specification of the codec allows it.
 pub fn dtype(name: &str) -> Option<DType> {
     const NAMES: &str = "int2 int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64 \
         float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2 \
@@ -60,24 +60,24 @@ pub fn dtype(name: &str) -> Option<DType> {
     NAMES.split(' ').any(|known| known == name).then(|| name.parse().ok()).flatten()
 }
 
-/// Bytes of an element: those of fewer than 8 bits have one each.
+/// Returns the bytes of an element; one of fewer than 8 bits takes a byte.
 pub(crate) fn size(dtype: DType) -> usize {
     dtype.bits().div_ceil(8) as usize
 }
 
-/// Casts elements in native bytes.
+/// Casts elements in native byte order.
 pub(crate) fn cast(caster: &ValueCaster, src: &[u8]) -> Result<Vec<u8>, ZarrError> {
     let (from, to) = (size(caster.from()), size(caster.to()));
     let n = src.len() / from;
     let mut out = Vec::with_capacity(n * to);
     let room = &mut out.spare_capacity_mut()[..n * to];
     sign_extend(caster.to(), caster.cast_uninit(src, room, n)?);
-    // SAFETY: the cast has initialised all of it.
+    // SAFETY: the cast succeeded, so it has initialised all `n * to` bytes, for which there is capacity.
     unsafe { out.set_len(n * to) };
     Ok(out)
 }
 
-/// Integers of fewer than 8 bits have their sign in all upper bits of their byte in zarrs, and zeros there in lanecast.
+/// Sign-extends signed integers of fewer than 8 bits to their byte, as zarrs has them; lanecast leaves the upper bits 0.
 fn sign_extend(dtype: DType, bytes: &mut [u8]) {
     if let Kind::Int(format) = dtype.kind()
         && format.is_signed()
@@ -88,7 +88,7 @@ fn sign_extend(dtype: DType, bytes: &mut [u8]) {
     }
 }
 
-/// A native code of up to 8 bytes.
+/// Reads a code of 1, 2, 4 or 8 bytes in native byte order.
 pub(crate) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => a.into(),

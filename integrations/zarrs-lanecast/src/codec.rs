@@ -1,4 +1,4 @@
-//! The codec as zarrs asks for it.
+//! The codec `cast_value`, by the traits of zarrs.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -22,20 +22,20 @@ use zarrs_plugin::{ExtensionName, PluginCreateError, ZarrVersion};
 
 use crate::cast::{OutOfRange, Rounding, cast, dtype, read, size};
 
-/// The codec `cast_value`.
+/// The codec `cast_value`, which stores an array in another data type than it has in memory.
 #[derive(Clone, Debug)]
 pub struct CastValue {
     target: DataType,
     rounding: Rounding,
     out_of_range: Option<OutOfRange>,
     scalar_map: ScalarMap,
-    /// As it was given.
+    /// The configuration that it was made from.
     configuration: Option<Configuration>,
 }
 
 zarrs_plugin::impl_extension_aliases!(CastValue, v3: "cast_value");
 
-/// Values and what they become, each as the fill value of its data type.
+/// Values and what they become, each in the form of a fill value of its data type.
 type Entries = Vec<(FillValueMetadata, FillValueMetadata)>;
 
 #[derive(Clone, Default, Debug)]
@@ -44,13 +44,13 @@ struct ScalarMap {
     decode: Entries,
 }
 
-/// A field of the configuration, or its default; an error names it.
+/// Returns a field of the configuration, or the default if it is missing or null. An error names the field.
 fn field<T: DeserializeOwned + Default>(fields: &Map<String, Value>, name: &str) -> Result<T, String> {
     let Some(value) = fields.get(name).filter(|value| !value.is_null()) else { return Ok(T::default()) };
     T::deserialize(value).map_err(|error| format!("{name} is {value}: {error}"))
 }
 
-/// The pairs of a map in one direction.
+/// Returns the pairs of `scalar_map` for one direction, "encode" or "decode".
 fn entries(map: &Map<String, Value>, name: &str) -> Result<Entries, String> {
     let pairs: Vec<Value> = field(map, name)?;
     let pair = |(i, pair)| {
@@ -60,7 +60,7 @@ fn entries(map: &Map<String, Value>, name: &str) -> Result<Entries, String> {
     pairs.iter().enumerate().map(pair).collect()
 }
 
-/// Are these all keys that there are?
+/// Returns an error if there are other keys than the known ones.
 fn check_keys(fields: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
     match fields.keys().find(|key| !known.contains(&key.as_str())) {
         Some(key) => Err(format!("it has {key:?}; what it may have is {}", known.join(", "))),
@@ -88,7 +88,7 @@ impl CastValue {
         check_keys(&map, &["encode", "decode"]).map_err(in_map)?;
         let encode = entries(&map, "encode").map_err(in_map)?;
         let decode = entries(&map, "decode").map_err(in_map)?;
-        // What is known of them without the data type of the array.
+        // The data type of the array is not known yet, so only the values of the stored data type can be checked.
         for value in encode.iter().map(|(_, value)| value).chain(decode.iter().map(|(key, _)| key)) {
             scalar(&target, value)?;
         }
@@ -115,13 +115,13 @@ fn name(data_type: &DataType) -> Cow<'static, str> {
     data_type.name(ZarrVersion::V3).unwrap_or_else(|| data_type.to_string().into())
 }
 
-/// The code of a value in `scalar_map`.
+/// Returns the code of a value in `scalar_map`.
 fn scalar(data_type: &DataType, value: &FillValueMetadata) -> Result<u64, String> {
     let element = data_type.fill_value_v3(value).map(|value| read(value.as_ne_bytes()));
     element.map_err(|_| format!("scalar_map: {value} is no {}", name(data_type)))
 }
 
-/// What it is in lanecast, if it may be cast.
+/// Returns the dtype of a data type, or an error if the codec does not cast it.
 fn known(data_type: &DataType) -> Result<DType, CodecError> {
     let found = data_type.name(ZarrVersion::V3).and_then(|name| dtype(&name));
     let found = found.filter(|&found| data_type.fixed_size() == Some(size(found)));
@@ -129,7 +129,7 @@ fn known(data_type: &DataType) -> Result<DType, CodecError> {
 }
 
 impl CastValue {
-    /// The cast of one data type to another, by one of the maps.
+    /// Returns the caster of one data type to another, with the entries of one direction of `scalar_map`.
     fn caster(&self, from: &DataType, to: &DataType, entries: &Entries) -> Result<ValueCaster, CodecError> {
         let scalar = |data_type, value| {
             scalar(data_type, value).map_err(|error| CodecError::Other(format!("cast_value: {error}")))
@@ -141,7 +141,7 @@ impl CastValue {
         ValueCaster::new(source, target, self.rounding.into(), rule, &map).map_err(other)
     }
 
-    /// The fill value, cast, if it is the same when it comes back.
+    /// Returns the encoded fill value, or an error if it does not decode to the same value.
     fn checked_fill_value(
         &self,
         data_type: &DataType,
@@ -211,8 +211,8 @@ impl ArrayToArrayCodecTraits for CastValue {
         Ok(self.target.clone())
     }
 
-    /// The fill value, cast; it must be the same when it comes back. But of zero that is not asked here, but where chunks are cast: zarrs calls
-    /// this for arrays of any fill value with zeros, to know the number of threads.
+    /// Returns the encoded fill value, which must decode to the same value. For zero, this is checked only when chunks are cast: zarrs calls
+    /// this function with zeros for arrays of any fill value, to determine the number of threads.
     fn encoded_fill_value(
         &self,
         data_type: &DataType,

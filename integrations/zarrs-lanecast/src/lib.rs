@@ -1,5 +1,5 @@
 //! The codec [`cast_value`](https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/cast_value) of Zarr for
-//! [zarrs](https://docs.rs/zarrs): an array is stored in another data type than it has in memory. [`register`] makes zarrs take it.
+//! [zarrs](https://docs.rs/zarrs): an array is stored in another data type than it has in memory. [`register`] makes zarrs use it.
 //!
 //! ```
 //! zarrs_lanecast::register();
@@ -15,7 +15,7 @@ use zarrs_codec::{CodecRuntimePluginV3, CodecTraitsV3, register_codec_v3};
 pub use cast::{OutOfRange, Rounding, dtype};
 pub use codec::CastValue;
 
-/// Makes zarrs take this codec wherever metadata say `cast_value`, before any other of that name. Once is enough, and more do nothing.
+/// Makes zarrs use this codec for `cast_value` in metadata, before any other codec of that name. Further calls do nothing.
 ///
 /// ```
 /// zarrs_lanecast::register();
@@ -24,7 +24,7 @@ pub use codec::CastValue;
 pub fn register() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        // It stays: the handle, which could take it back, is not kept.
+        // The handle, which could unregister the codec, is dropped: the codec stays registered.
         register_codec_v3(CodecRuntimePluginV3::new(|name| name == "cast_value", CastValue::create));
     });
 }
