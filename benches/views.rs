@@ -1,12 +1,12 @@
-//! Casts on threads, along strides, of few elements, in place and between byte orders, each beside what it should be as
-//! fast as, in the same run.
+//! Casts on threads, along strides, of few elements, in place and between byte orders, each beside something that it should
+//! match in speed, in the same run.
 //!
-//! `cargo bench --bench views` prints one line for each: the time of both and their ratio, which is what counts. The two
-//! take turns, and each is the best of several rounds, so a busy machine changes them alike. `-- par` and the like
-//! choose lines by a word in them.
+//! `cargo bench --bench views` prints a line for each, with both times and their ratio, which is what counts. The two take
+//! turns and the best of several rounds is taken, so that a busy machine affects both alike. Words after `--`, such as
+//! `par`, select the lines that contain one of them.
 //!
-//! The ratio is the speed of the first over that of the second, in bytes read and written: above 1 the first is faster.
-//! At the end comes what is on the pages docs/performance/views-*.md: the ratios of lines of the same kind.
+//! The ratio is the speed of the first to that of the second, in bytes read and written: above 1 the first is faster.
+//! The end of the output is for the pages docs/performance/views-*.md: the ratios of lines of the same kind.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -16,9 +16,9 @@ use lanecast::parallel::Parallel;
 use lanecast::views::{StridedView, StridedViewMut};
 use lanecast::{ByteOrder, CastOptions, Caster, DType, Packing};
 
-/// One line: what is measured against what, and the bytes that each reads and writes.
+/// A line of output: two things that are timed, and the bytes that each reads and writes.
 struct Line<'a> {
-    /// Of this kind are all lines that come together in a row of the page.
+    /// What the lines of a row of the page have in common.
     kind: String,
     name: String,
     against: &'static str,
@@ -29,18 +29,18 @@ struct Line<'a> {
 struct Bench {
     words: Vec<String>,
     rounds: usize,
-    /// Kinds of lines, what they are measured against, and their ratios.
+    /// The kinds of lines, what each is measured against, and the ratios of its lines.
     found: RefCell<Vec<(String, &'static str, Vec<f64>)>>,
 }
 
 impl Bench {
-    /// Measures both in turns and prints their ratio.
+    /// Times both in turns, and prints and keeps their ratio.
     fn line(&self, mut line: Line<'_>) {
         if !self.words.is_empty() && !self.words.iter().any(|word| line.name.contains(word)) {
             return;
         }
         let mut best = [Duration::MAX; 2];
-        // So many calls that a round takes a few milliseconds.
+        // As many calls in a round as take about 3 ms.
         let calls = line.run.each_mut().map(|run| {
             run();
             let start = Instant::now();
@@ -75,7 +75,7 @@ impl Bench {
         );
     }
 
-    /// The ratios of each kind, as a page.
+    /// Prints the ratios of each kind as a page.
     fn page(&self) {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {
@@ -113,7 +113,7 @@ fn size(dtype: DType, n: usize) -> usize {
     dtype.byte_len(n, Packing::OnePerByte).expect("a size that fits")
 }
 
-/// Bytes that are small positive numbers in every dtype, so that no cast takes an unusual way.
+/// Returns elements that are 0 or 1, so that no cast takes a path for unusual values.
 fn source(dtype: DType, n: usize) -> Vec<u8> {
     let ones: Vec<u8> = (0..n).map(|i| (i % 2) as u8).collect();
     let mut out = vec![1; size(dtype, n)];
@@ -151,8 +151,8 @@ fn main() {
     bench.page();
 }
 
-/// A pool and threads that start for each cast, two of them, at sizes in the caches and beyond. Below the threshold
-/// the caller casts alone.
+/// Times casts on a pool of two threads, and on two threads started for each cast, beside one thread, at sizes in the caches
+/// and beyond. Below the threshold the caller casts alone.
 fn parallel(bench: &Bench, largest: usize) {
     rayon::ThreadPoolBuilder::new().num_threads(2).build_global().expect("two threads");
     for (from, to) in PAIRS {
@@ -197,11 +197,11 @@ fn parallel(bench: &Bench, largest: usize) {
     }
 }
 
-/// Rows with a gap behind each, beside as many elements without: in L2, and beyond the caches. The destination has the
-/// same gaps or, as that of a slice of columns to a new array, none.
+/// Times rows with a gap after each, beside as many contiguous elements, in L2 and beyond the caches. The destination has the
+/// same gaps or, like a slice of columns cast to a new array, none.
 ///
-/// Two more say what could be had. Short rows: beside the cast of everything that lies there, gaps too, which touches the
-/// same lines (a ratio of times). Copies: beside a memcpy for each row.
+/// Two more comparisons show what is possible. Short rows are timed beside a cast of the rows and gaps together, which touches
+/// the same cache lines (that is a ratio of times); copies, beside a memcpy for each row.
 fn rows(bench: &Bench, largest: usize) {
     for (from, to) in PAIRS {
         let short = [16, 32, 64, 256, 1024, 4096].map(|columns| (1 << 15, columns));
@@ -291,14 +291,15 @@ fn transposes(bench: &Bench, side: usize) {
     }
 }
 
-/// Checked casts of contiguous elements on a pool of two threads, beside one; and a report without a cast, beside one with it.
+/// Times checked casts of contiguous elements on a pool of two threads, beside one thread, and reports without a cast, beside
+/// checked casts.
 fn checked(bench: &Bench, largest: usize) {
     for (from, to) in PAIRS {
         for n in [1 << 16, largest] {
             let (src, caster) = (source(from, n), caster(from, to));
             let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n)]);
             let bytes = [n * (from.itemsize() + to.itemsize()); 2];
-            // (Of what loses nothing, a report is there at once.)
+            // For pairs that cannot lose anything, a report is immediate.
             if matches!(to, DType::BF16 | DType::F8E4M3FN | DType::I8) {
                 bench.line(Line {
                     kind: format!("a report of {n} without a cast"),
@@ -335,8 +336,8 @@ fn checked(bench: &Bench, largest: usize) {
     }
 }
 
-/// Transposes and every second column on a pool of two threads, beside one; and checked, beside a checked cast of as many contiguous
-/// elements: in L2, and beyond the caches.
+/// Times transposes and views of every second column, in L2 and beyond the caches: checked, beside a checked cast of as many
+/// contiguous elements, and (only beyond the caches) on a pool of two threads, beside one thread.
 fn shared_and_checked(bench: &Bench, largest: usize) {
     for (from, to) in PAIRS {
         for side in [128, largest] {
@@ -392,7 +393,7 @@ fn shared_and_checked(bench: &Bench, largest: usize) {
     }
 }
 
-/// Every second, third and fourth element, channels apart and together, backwards, repeated; beside a contiguous cast.
+/// Times gathers beside a contiguous cast: every second, third and fourth element, channels split and joined, backwards, repeated.
 fn gathers(bench: &Bench) {
     use DType::*;
     for (from, to) in [(F32, BF16), (U8, F32), (F16, F32)] {
@@ -435,7 +436,7 @@ fn gathers(bench: &Bench) {
     }
 }
 
-/// The source is what the last cast has left: the same bits cost the same.
+/// Times casts in place beside casts between two buffers. Each casts what the previous one has left in the buffer.
 fn in_place(bench: &Bench) {
     for (from, to) in PAIRS {
         for n in [1 << 12, 1 << 16, 1 << 22] {
@@ -456,7 +457,7 @@ fn in_place(bench: &Bench) {
     }
 }
 
-/// Few elements: what a view costs that is small, beside as many contiguous elements.
+/// Times small views beside as many contiguous elements: what a view costs in itself.
 fn few(bench: &Bench) {
     for (from, to) in PAIRS {
         let (s, d) = (from.itemsize() as isize, to.itemsize() as isize);
@@ -494,7 +495,7 @@ fn few(bench: &Bench) {
     }
 }
 
-/// The bytes of the source, or of the destination, in the other order: beside the cast of native ones. In L2, and beyond
+/// Times casts with the source or the destination in the other byte order, beside casts in native order, in L2 and beyond
 /// the caches.
 fn orders(bench: &Bench, largest: usize) {
     use DType::*;
@@ -532,7 +533,7 @@ fn orders(bench: &Bench, largest: usize) {
                     continue;
                 }
                 let swapped = Caster::new(from, to, &options).expect("an instruction set");
-                // The same values.
+                // The same values in the source's byte order.
                 let mut theirs = vec![0; size(from, n)];
                 let reorder =
                     CastOptions::new().dst_order(if side == "source" { order } else { ByteOrder::Native });
@@ -554,15 +555,15 @@ fn orders(bench: &Bench, largest: usize) {
     }
 }
 
-/// Casts that are copies, beside memcpy: where both begin a line, and where the destination lies a few bytes further in
-/// its page, which some memcpy take ten times as long for.
+/// Times casts that are copies beside memcpy, with the destination at the offset of the source in its page, and some bytes
+/// further in, for which some memcpy take ten times as long.
 fn copies(bench: &Bench) {
     const ROOM: usize = 4096;
     let caster = caster(DType::U8, DType::U8);
     for bytes in [512, 4 << 10, 64 << 10, 256 << 10] {
         let src = vec![1u8; bytes + ROOM];
         let [mut a, mut b] = [(); 2].map(|()| vec![1u8; bytes + 2 * ROOM]);
-        // To so many bytes further in a page than the source.
+        // Where to begin in `dst`, so that its offset in its page is that of the source plus `apart`.
         let at =
             |dst: &[u8], apart: usize| (src.as_ptr().addr() + apart).wrapping_sub(dst.as_ptr().addr()) % ROOM;
         for apart in [0, 1, 16, 48] {

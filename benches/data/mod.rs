@@ -1,17 +1,17 @@
-//! What the benchmarks cast: numbers as they occur, the same in every run.
+//! The data of the benchmarks: numbers as they occur in practice, the same in every run.
 
 use lanecast::{CastOptions, DType, Kind, Packing, cast_bytes_with};
 
-/// Bytes read + bytes written that stay in an L2 of 512 KiB and do not fit in any L1.
+/// Bytes read + bytes written that fit in an L2 of 512 KiB, but in no L1.
 pub(crate) const SMALL: usize = 256 << 10;
-/// More than nearly every last-level cache holds.
+/// Bytes read + bytes written that nearly no last-level cache holds.
 pub(crate) const LARGE: usize = 64 << 20;
 
-/// Elements before the data repeats: more than any branch predictor learns, and quick to make. A multiple
-/// of 8, so that a repetition of packed elements begins at a byte.
+/// Elements after which the data repeats: more than any branch predictor learns, and quick to make. A multiple
+/// of 8, so that each repetition of packed elements begins at a byte.
 const PERIOD: usize = 1 << 16;
 
-/// A small generator (xorshift64*): the data need be neither secret nor of high quality.
+/// A small random number generator, xorshift64*.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -26,20 +26,20 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// From 0 to 1, without the ends.
+    /// Returns a number between 0 and 1, exclusive.
     pub(crate) fn unit(&mut self) -> f64 {
         ((self.bits() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
     }
 
-    /// Normal, with mean 0 and deviation 4: as weights and activations are, at a scale where narrow floats
-    /// meet small, middling and (the narrowest) too large values.
+    /// Returns a normal number with mean 0 and standard deviation 4. So are weights and activations, and at this
+    /// scale narrow floats get small and medium values, the narrowest also values that are too large.
     pub(crate) fn normal(&mut self) -> f64 {
         4.0 * (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
     }
 }
 
-/// `n` elements of `dtype`, packed as by default: integers over their whole range, floats normal. Neither
-/// NaNs nor infinities, whose speed is not that of numbers.
+/// Returns `n` elements of `dtype` in the default packing: integers over their whole range, floats normal. There are
+/// no NaNs and infinities, which are not cast at the speed of numbers.
 pub(crate) fn source(dtype: DType, n: usize) -> Vec<u8> {
     let mut random = Random::new();
     let period = size(dtype, n.min(PERIOD));
@@ -52,7 +52,7 @@ pub(crate) fn source(dtype: DType, n: usize) -> Vec<u8> {
     }
 }
 
-/// `n` elements of `dtype` from numbers drawn one after the other.
+/// Returns `n` elements of `dtype` from numbers that `draw` returns.
 pub(crate) fn numbers(dtype: DType, n: usize, mut draw: impl FnMut(&mut Random) -> f64) -> Vec<u8> {
     let mut random = Random::new();
     let part = dtype.part();
@@ -64,7 +64,7 @@ pub(crate) fn numbers(dtype: DType, n: usize, mut draw: impl FnMut(&mut Random) 
     repeat(data, size(dtype, n))
 }
 
-/// Whole periods, and what fits of a last one.
+/// Repeats data up to a number of bytes, with a part of it at the end.
 fn repeat(mut data: Vec<u8>, bytes: usize) -> Vec<u8> {
     while data.len() < bytes {
         data.extend_from_within(..data.len().min(bytes - data.len()));
@@ -72,13 +72,13 @@ fn repeat(mut data: Vec<u8>, bytes: usize) -> Vec<u8> {
     data
 }
 
-/// As many elements as make about `traffic` bytes read + written. A round number, so that pairs share their
-/// totals.
+/// Returns how many elements make about `traffic` bytes read + written: a round number, so that pairs share
+/// their totals.
 pub(crate) fn elements(from: DType, to: DType, traffic: usize) -> usize {
     traffic * 8 / (from.bits() + to.bits()) as usize / 1024 * 1024
 }
 
-/// The bytes of `n` elements, packed as by default.
+/// Returns the bytes of `n` elements in the default packing.
 pub(crate) fn size(dtype: DType, n: usize) -> usize {
     dtype.byte_len(n, Packing::LowFirst).expect("benchmark sizes are far from overflow")
 }

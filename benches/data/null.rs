@@ -1,25 +1,25 @@
-//! The roof of a cast: the same loads and the same stores, in the same order, and nothing computed between them.
+//! The roof of a cast: the same loads and stores, in the same order, with nothing computed between them.
 //!
-//! memcpy reads as much as it writes, and most casts do not, so it is no roof of theirs: a memory may be read twice as fast
+//! memcpy is no roof for most casts, because it reads as much as it writes and they do not: memory may be read twice as fast
 //! as it is written, or the reverse.
 
 use lanecast::{DType, Isa};
 
-/// A null cast between elements of two widths, with the registers of an instruction set.
+/// A null cast, which computes nothing, between elements of two widths, with the registers of an instruction set.
 #[derive(Clone, Copy)]
 pub(crate) struct Null {
-    /// With ordinary stores, and with those past the caches.
+    /// The loop with ordinary stores, and the one with non-temporal stores.
     runs: [Run; 2],
-    /// Bytes of the source and of the destination in a turn of the loop.
+    /// The bytes of the source and of the destination in a turn of the loop.
     turn: [usize; 2],
 }
 
 /// # Safety
-/// So many turns are readable and writable, aligned as registers; the instruction set is available.
+/// `turns` turns are readable at `src` and writable at `dst`, both aligned as registers; the instruction set is available.
 type Run = unsafe fn(src: *const u8, dst: *mut u8, turns: usize);
 
 impl Null {
-    /// None for the reference, which has no registers.
+    /// Returns `None` for the reference, which has no registers, and if the instruction set is not available.
     pub(crate) fn new(from: DType, to: DType, isa: Isa) -> Option<Self> {
         let [from, to] = [from, to].map(|dtype| dtype.bits() as usize);
         let (runs, register) = match isa {
@@ -36,30 +36,31 @@ impl Null {
             .then_some(Self { runs, turn: [from, to].map(|bits| bits / 2 * register) })
     }
 
-    /// Reads the source and writes the destination. What does not fill a turn of the loop, 256 elements at most, is left.
+    /// Reads the source and writes the destination, in whole turns of the loop: the rest, fewer than 256 elements, is left out.
     pub(crate) fn run(&self, src: &[u8], dst: &mut [u8], past_caches: bool) {
         let turns = (src.len() / self.turn[0]).min(dst.len() / self.turn[1]);
         let (src, dst) = (src.as_ptr(), dst.as_mut_ptr());
         assert!(src.addr() % 64 == 0 && dst.addr() % 64 == 0, "the buffers begin at lines");
-        // SAFETY: so many turns there are; the instruction set is available.
+        // SAFETY: both buffers have so many turns and begin at a multiple of 64, and `new` has checked that the instruction set is
+        // available.
         unsafe { self.runs[usize::from(past_caches)](src, dst, turns) }
     }
 }
 
-/// What a null cast does to registers.
+/// The registers of an instruction set, and how they are stored.
 trait Registers {
     type Register: Copy;
 
-    /// The loops of so many registers on either side in a turn: with ordinary stores, and with those past the caches.
+    /// The loops with `SRC` and `DST` registers in a turn: with ordinary stores, and with non-temporal ones.
     fn runs<const SRC: usize, const DST: usize>() -> [Run; 2];
 
     /// # Safety
-    /// As for [`Run`], of a register.
+    /// As for [`Run`], with one register at `dst`.
     unsafe fn store(dst: *mut Self::Register, register: Self::Register, past_caches: bool);
 }
 
-/// Turns of so many registers on either side, which are four blocks of as many elements as a register has bytes: what a kernel
-/// casts at once, it loads before it stores.
+/// Runs turns of `SRC` loads and `DST` stores. A turn is four blocks, each of as many elements as a register has bytes, and loads
+/// a block before it stores it, as a kernel does.
 ///
 /// # Safety
 /// As for [`Run`].
@@ -73,13 +74,13 @@ unsafe fn turns<R: Registers, const SRC: usize, const DST: usize, const PAST_CAC
     if turns == 0 {
         return;
     }
-    // SAFETY: the caller's buffers have so many turns of so many registers.
+    // SAFETY: the caller's buffers have `turns` turns of `SRC` and `DST` registers, and are aligned for them.
     unsafe {
         let mut loaded = src.read_volatile();
         for _ in 0..turns {
             for block in 0..4 {
                 for i in (block * SRC).div_ceil(4)..((block + 1) * SRC).div_ceil(4) {
-                    // Volatile, because most of what is loaded is stored nowhere.
+                    // Volatile, because most of what is loaded is not stored, and the load must stay.
                     loaded = src.add(i).read_volatile();
                 }
                 for i in block * DST / 4..(block + 1) * DST / 4 {
@@ -91,9 +92,9 @@ unsafe fn turns<R: Registers, const SRC: usize, const DST: usize, const PAST_CAC
     }
 }
 
-/// The loops of widths in bits.
+/// Returns the loops for elements of these bits.
 fn runs<R: Registers>(from: usize, to: usize) -> Option<[Run; 2]> {
-    /// From so many registers in a turn.
+    /// Returns the loops with `SRC` registers of the source in a turn.
     fn from_of<R: Registers, const SRC: usize>(to: usize) -> Option<[Run; 2]> {
         Some(match to {
             2 => R::runs::<SRC, 1>(),
@@ -206,7 +207,7 @@ mod neon {
         type Register = uint8x16_t;
 
         fn runs<const SRC: usize, const DST: usize>() -> [Run; 2] {
-            // There are no stores past the caches that a program can choose.
+            // A program cannot choose non-temporal stores here, so both loops have ordinary ones.
             [turns::<Neon, SRC, DST, false>, turns::<Neon, SRC, DST, false>]
         }
 
