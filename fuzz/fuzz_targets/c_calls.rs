@@ -1,5 +1,5 @@
-//! Sequences of calls of the C functions, with buffers of the right sizes and arguments that may be anything: none
-//! crashes, an error writes nothing, and what is cast is what the Rust library casts.
+//! Sequences of calls of the C functions, with buffers of the right sizes and otherwise arbitrary arguments: no call
+//! crashes, an error writes nothing, and results are those of the Rust library.
 
 #![no_main]
 
@@ -18,12 +18,12 @@ use rust::{CastOptions, Caster, DType};
 
 const CANARY: u8 = 0xC5;
 
-/// A function, dtypes, a length, choices, and the bytes of the options behind their size.
+/// A function, two dtypes, a length, choices as bits, and the bytes of the options after their field `size`.
 type Call = (u8, u8, u8, u16, u8, [u8; 16]);
 
 fuzz_target!(|input: (Vec<Call>, &[u8])| {
     let (calls, bytes) = input;
-    // What one call leaves, the next may read.
+    // The results of one call may be the source of the next.
     let mut data = bytes.to_vec();
     for (function, from, to, n, choices, raw) in calls.into_iter().take(16) {
         let mut options = defaults();
@@ -45,36 +45,36 @@ fuzz_target!(|input: (Vec<Call>, &[u8])| {
 });
 
 fn defaults() -> lanecast_options {
-    // init sets the first block.
+    // The C function sets only the first block, so the rest is zeroed here.
     let mut options = core::mem::MaybeUninit::zeroed();
-    // SAFETY: writable, and initialised when that is no error.
+    // SAFETY: the structure is writable, zeroed, and initialised by the call if that is no error, which is asserted.
     unsafe {
         assert_eq!(lanecast_options_init(options.as_mut_ptr()), LANECAST_OK);
         options.assume_init()
     }
 }
 
-/// Sets every option, to values that exist or to whatever there is.
+/// Sets every option: to valid values if `valid`, otherwise to arbitrary bytes.
 fn set(options: &mut lanecast_options, raw: [u8; 16], valid: bool) {
     let limits = [5, 5, 4, 2, 2, 3, 3, 4, 3, 3, 3, 3, 6, 3, 1, 1];
     for (i, (byte, limit)) in raw.into_iter().zip(limits).enumerate() {
-        // SAFETY: a byte behind the size, in a structure of 20 bytes that are all integers.
+        // SAFETY: one of the 16 bytes after the size, in a structure of 20 bytes whose fields are all integers.
         unsafe { (&raw mut *options).cast::<u8>().add(4 + i).write(if valid { byte % limit } else { byte }) };
     }
 }
 
-/// What the Rust library casts, if the arguments say what.
+/// Returns the caster of the Rust library and its options, if the arguments are valid.
 fn caster([from, to]: [u8; 2], o: *const lanecast_options) -> Option<(Caster, CastOptions)> {
     let options = if o.is_null() {
         CastOptions::new()
     } else {
-        // SAFETY: it points to a whole structure.
+        // SAFETY: it is not null, so it points to a whole structure.
         CastOptions::try_from(unsafe { &*o }).ok()?
     };
     Some((Caster::new(DType::from_code(from)?, DType::from_code(to)?, &options).ok()?, options))
 }
 
-/// Bytes of both sides: those of the largest elements where it is not known what they are.
+/// Returns the bytes of `n` elements on both sides: of the largest elements if the arguments are not valid.
 fn sizes(known: Option<&(Caster, CastOptions)>, n: usize) -> [usize; 2] {
     let sizes = known.and_then(|(caster, options)| {
         Some([caster.from().byte_len(n, options.src_packing)?, caster.to().byte_len(n, options.dst_packing)?])
@@ -82,17 +82,17 @@ fn sizes(known: Option<&(Caster, CastOptions)>, n: usize) -> [usize; 2] {
     sizes.unwrap_or([16 * n; 2])
 }
 
-/// So many bytes, without room for more: the sanitizer sees every one beyond.
+/// Returns `len` bytes with no spare capacity, so that the sanitizer sees every access beyond them.
 fn repeated(data: &[u8], len: usize) -> Box<[u8]> {
     let mut all: Vec<u8> = data.iter().copied().cycle().take(if data.is_empty() { 0 } else { len }).collect();
     all.resize(len, 0);
     all.into_boxed_slice()
 }
 
-/// An error, after which nothing is written.
+/// Asserts that a status is an error with a message, and that nothing was written.
 fn refused<'a>(status: lanecast_status, written: impl IntoIterator<Item = &'a u8>) {
     assert!((LANECAST_ERR_PACKED..0).contains(&status), "{status}");
-    // SAFETY: a C string, until the next call of this thread fails.
+    // SAFETY: the message is a C string, valid until the next call of this thread fails.
     assert!(!unsafe { core::ffi::CStr::from_ptr(lanecast_error_message()) }.is_empty());
     assert!(written.into_iter().all(|byte| *byte == CANARY), "written on error {status}");
 }
@@ -109,7 +109,8 @@ fn cast(data: &mut Vec<u8>, from: u8, to: u8, n: u16, choices: u8, o: *const lan
     let d = dst.as_mut_ptr().cast::<c_void>();
     let bits = if choices & 16 == 16 { null_mut() } else { valid.as_mut_ptr() };
     let is_checked = choices & 32 == 32;
-    // SAFETY: buffers of the size of the elements, or of the largest ones; NULL where that is an error.
+    // SAFETY: the buffers have the size of the elements, or of the largest ones if the dtypes are not known; a pointer is NULL
+    // only where that is an error.
     let status = unsafe {
         match is_checked {
             true => lanecast_cast_checked(from, s, to, d, n, o, report.as_mut_ptr(), bits),
@@ -122,7 +123,7 @@ fn cast(data: &mut Vec<u8>, from: u8, to: u8, n: u16, choices: u8, o: *const lan
             let report_of = caster.cast_checked(&src, &mut expected, n).expect("the sizes are right");
             assert!(dst == expected, "{caster:?}, {n}");
             if is_checked {
-                // SAFETY: written when it is no other error.
+                // SAFETY: the call writes the report if the status is one of these two.
                 let report = unsafe { report.assume_init() };
                 assert_eq!(report, lanecast_report::from(report_of));
                 assert_eq!(status == LANECAST_ERR_LOSSY, report_of.lost() > 0);
@@ -136,7 +137,7 @@ fn cast(data: &mut Vec<u8>, from: u8, to: u8, n: u16, choices: u8, o: *const lan
     assert!(!lanecast_strerror(status).is_null());
 }
 
-/// On threads, and on a host that does too much or too little, with a callback that may stop it.
+/// Casts on threads, or on a host that runs tasks too often or leaves some out, with a callback that may stop the cast.
 fn parallel(
     data: &mut Vec<u8>,
     dtypes: [u8; 2],
@@ -145,9 +146,9 @@ fn parallel(
     o: *const lanecast_options,
     raw: &[u8; 16],
 ) {
-    /// Calls every task a few times, or only every other one, the last first.
+    /// Calls every task, or every second one, one to three times, the last first.
     unsafe extern "C" fn host(context: *mut c_void, tasks: usize, task: lanecast_task, job: *mut c_void) {
-        // SAFETY: a byte behind the pointer; the task is called with what came with it.
+        // SAFETY: the context points to a byte; the task is called with its own job.
         unsafe {
             let how = *context.cast::<u8>();
             for i in (0..tasks).rev().filter(|i| how & 1 == 0 || i % 2 == 0) {
@@ -157,9 +158,9 @@ fn parallel(
             }
         }
     }
-    /// Stops at the first chunk that ends when so many thirds are done.
+    /// Stops the cast once the thirds that the context says are done: none, one or two; a greater number never stops it.
     unsafe extern "C" fn progress(context: *mut c_void, done: usize, total: usize) -> i32 {
-        // SAFETY: a byte behind the pointer.
+        // SAFETY: the context points to a byte.
         let thirds = usize::from(unsafe { *context.cast::<u8>() });
         assert!(done <= total && total > 0);
         i32::from(thirds < 3 && done >= thirds * total / 3)
@@ -174,8 +175,8 @@ fn parallel(
     let (s, d) = (src.as_ptr().cast::<c_void>(), dst.as_mut_ptr().cast::<c_void>());
     let (mut does, mut stops) = (raw[0], raw[1] % 8);
     let mut how = core::mem::MaybeUninit::uninit();
-    // SAFETY: buffers of the size of the elements, or of the largest ones; a structure that is initialised, and contexts
-    // that live as long as the call.
+    // SAFETY: the buffers have the size of the elements, or of the largest ones if the dtypes are not known; the structure is
+    // initialised, and the contexts live as long as the call.
     let status = unsafe {
         if choices & 8 == 8 {
             lanecast_cast_parallel(from, s, to, d, n, o, u32::from(raw[2] % 4))
@@ -212,7 +213,7 @@ fn parallel(
     }
 }
 
-/// Inside a buffer of the right size, or of one that is not.
+/// Casts in place, in a buffer of the right size or of a wrong one.
 fn in_place(data: &mut Vec<u8>, dtypes: [u8; 2], n: u16, choices: u8, o: *const lanecast_options) {
     let [from, to] = dtypes;
     let n = usize::from(n % 2048);
@@ -222,7 +223,7 @@ fn in_place(data: &mut Vec<u8>, dtypes: [u8; 2], n: u16, choices: u8, o: *const 
     let size = if choices & 8 == 8 { right + 1 } else { right };
     let mut buffer = repeated(data, size);
     let before = buffer.clone();
-    // SAFETY: a buffer of so many bytes, and at least as many as the source has.
+    // SAFETY: the buffer has `size` bytes, at least as many as the source has.
     let status = unsafe { lanecast_cast_in_place(from, to, buffer.as_mut_ptr().cast(), size, n, o) };
     match (status, known) {
         (LANECAST_OK, Some((caster, _))) => {
@@ -241,14 +242,14 @@ fn in_place(data: &mut Vec<u8>, dtypes: [u8; 2], n: u16, choices: u8, o: *const 
     }
 }
 
-/// Views of up to three dimensions, in buffers that end with their elements.
+/// Casts views of up to three dimensions, in buffers that begin and end with their elements.
 fn strided(data: &[u8], dtypes: [u8; 2], o: *const lanecast_options, raw: &[u8; 16]) {
     let [from, to] = dtypes;
     let known = caster(dtypes, o);
     let sizes = dtypes.map(|code| DType::from_code(code).map_or(16, DType::itemsize));
     let ndim = usize::from(raw[0] % 4);
     let shape: [usize; 3] = core::array::from_fn(|i| usize::from(raw[1 + i] % 6));
-    // From one that leaves gaps backwards to one that leaves gaps.
+    // Strides of either sign: zero, dense, overlapping, and with gaps.
     let strides = |side: usize| -> [isize; 3] {
         core::array::from_fn(|i| {
             let raw = raw[4 + 3 * side + i];
@@ -270,7 +271,7 @@ fn strided(data: &[u8], dtypes: [u8; 2], o: *const lanecast_options, raw: &[u8; 
             })
             .collect();
     }
-    // Where the elements are on either side, from the first byte of any.
+    // The offset in bytes of each element on either side, from the element of index 0.
     let places = strides.map(|strides| -> Vec<isize> {
         indices.iter().map(|index| (0..ndim).map(|dim| strides[dim] * index[dim] as isize).sum()).collect()
     });
@@ -281,7 +282,7 @@ fn strided(data: &[u8], dtypes: [u8; 2], o: *const lanecast_options, raw: &[u8; 
     let [src_len, dst_len] = ends.map(|(low, high)| (high - low) as usize);
     let src = repeated(data, src_len);
     let mut dst = vec![CANARY; dst_len].into_boxed_slice();
-    // SAFETY: the first elements are so far from the first bytes, and every element is in its buffer.
+    // SAFETY: the element of index 0 is `-ends[..].0` bytes after the first byte, so that every element is in its buffer.
     let status = unsafe {
         let first = src.as_ptr().wrapping_offset(-ends[0].0).cast::<c_void>();
         let (src_strides, dst_strides) = (strides[0].as_ptr(), strides[1].as_ptr());
@@ -297,7 +298,7 @@ fn strided(data: &[u8], dtypes: [u8; 2], o: *const lanecast_options, raw: &[u8; 
                 let to = (to - ends[1].0) as usize;
                 let out = to..to + sizes[1];
                 if written[out.clone()].contains(&true) {
-                    // It is not said which of the elements remains.
+                    // Elements overlap, and it is not specified which one remains.
                     return;
                 }
                 written[out.clone()].fill(true);
@@ -309,7 +310,7 @@ fn strided(data: &[u8], dtypes: [u8; 2], o: *const lanecast_options, raw: &[u8; 
     }
 }
 
-/// A C string of arbitrary bytes.
+/// Returns a C string of arbitrary bytes.
 fn string(raw: &[u8; 16]) -> [u8; 17] {
     let mut text = [0; 17];
     text[..16].copy_from_slice(raw);
@@ -319,7 +320,7 @@ fn string(raw: &[u8; 16]) -> [u8; 17] {
 fn names(code: u8, raw: &[u8; 16]) {
     let text = string(raw);
     let mut out = CANARY;
-    // SAFETY: C strings, or NULL, and a variable.
+    // SAFETY: the names are C strings or NULL, and `out` is a variable.
     unsafe {
         let status = lanecast_dtype_from_name(text.as_ptr().cast(), &mut out);
         assert!(status == LANECAST_OK || (status == LANECAST_ERR_NAME && out == CANARY));
@@ -350,7 +351,7 @@ fn promotion(from: u8, to: u8, raw: &[u8; 16]) {
     let level = levels[usize::from(raw[1]) % levels.len()];
     let operands: Vec<u8> = raw[3..3 + usize::from(raw[2] % 13)].to_vec();
     let (mut out, mut can) = (CANARY, -1);
-    // SAFETY: C strings, a slice and variables.
+    // SAFETY: the names are C strings, the operands a slice with its length, and the results variables.
     unsafe {
         let status = lanecast_promote(name.as_ptr(), operands.as_ptr(), operands.len(), &mut out);
         assert!(status == LANECAST_OK || out == CANARY);
@@ -362,7 +363,7 @@ fn promotion(from: u8, to: u8, raw: &[u8; 16]) {
 fn profiles(raw: &[u8; 16]) {
     let text = string(raw);
     let mut options = defaults();
-    // SAFETY: a variable and a C string.
+    // SAFETY: the options are a variable that is initialised, and the name is a C string.
     unsafe {
         let status = lanecast_options_profile(&mut options, text.as_ptr().cast());
         assert!(status == LANECAST_OK || status == LANECAST_ERR_NAME);

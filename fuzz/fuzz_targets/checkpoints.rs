@@ -1,5 +1,5 @@
-//! Any text as a checkpoint: a configuration, an index and headers of safetensors files. `lanecast convert` refuses it, or converts it
-//! without a panic, and writes each tensor whole and nothing beside it.
+//! Any text as a checkpoint: a configuration, an index and headers of safetensors files. `lanecast convert` refuses it or converts it,
+//! without a panic, and writes each tensor as a whole and nothing else.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
     extern "C" fn remove() {
         _ = std::fs::remove_dir_all(&*PLACE);
     }
-    // SAFETY: a function of no arguments, which is called when the process exits, as it does when its time is over.
+    // SAFETY: `remove` has no arguments and the C ABI. It is called when the process exits, as it does when its time is over.
     unsafe { libc::atexit(remove) };
     let memory = PathBuf::from("/dev/shm");
     let place = if memory.is_dir() { memory } else { std::env::temp_dir() };

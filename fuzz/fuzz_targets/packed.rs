@@ -1,5 +1,5 @@
-//! Any bytes as elements of any dtype, in any packing, order and mode, at any offset: every instruction set casts them
-//! as the reference does, checked and unchecked, and touches no other byte.
+//! Any bytes as elements of any dtype, in any packing, byte order and mode, at any offset: every instruction set casts them
+//! as the reference does, checked and unchecked, and writes no other byte.
 
 #![no_main]
 
@@ -45,12 +45,12 @@ fuzz_target!(|input: ([u8; 2], [u8; 13], u8, u8, &[u8])| {
         options = options.stochastic(mode[11].into(), u64::from(u32::MAX) - u64::from(mode[10]));
     }
 
-    // As many elements as there are whole bytes for, but a few, repeated to some thousands now and then.
+    // As many elements as the bytes hold, less up to 7. Sometimes the bytes are repeated, for some thousands of elements.
     let repeated =
         if mode[12] & 6 == 6 { bytes.repeat(1 + 8192 / (bytes.len() + 1)) } else { bytes.to_vec() };
     let eight = from.byte_len(8, options.src_packing).expect("it is small");
     let n = (repeated.len() / eight * 8).saturating_sub(usize::from(rest % 8));
-    // Sizes are exact, so that the sanitizer sees every byte beyond.
+    // The size is exact, so that the sanitizer sees every access beyond it.
     let src = repeated[..from.byte_len(n, options.src_packing).expect("it is small")].to_vec();
     let size = to.byte_len(n, options.dst_packing).expect("it is small");
     let at = usize::from(dst_offset % 64);

@@ -1,5 +1,5 @@
-//! Any bytes as data or codes of any shape under any scaling: every instruction set and every number of threads give the bits of the
-//! reference, buffers of other sizes are errors, and no other byte is touched.
+//! Any bytes as data or codes of any shape with any scaling: every instruction set, and several threads, give the bits of the
+//! reference, a buffer of the wrong size is an error, and no other byte is written.
 
 #![no_main]
 
@@ -55,7 +55,7 @@ fn scaling(shape: &[usize], mode: [u8; 12], factor: u32) -> Scaling {
     scaling.int_rounding(pick(&Rounding::ALL, mode[11]))
 }
 
-/// A buffer of so many canaries, and a few behind.
+/// Returns a buffer of `n` bytes and 32 more, all canaries.
 fn buffer(n: usize) -> Vec<u8> {
     vec![CANARY; n + 32]
 }

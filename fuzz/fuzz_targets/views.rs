@@ -1,5 +1,5 @@
-//! Views of any dtypes, shapes, strides and offsets: one that lies in its buffer is cast as a loop casts it, which has the
-//! reference cast each element; one that does not is an error. Nothing is written between the elements, or on error.
+//! Views of any dtypes, shapes, strides and offsets: views inside their buffers are cast as by a loop that casts each element
+//! with the reference; others are an error. Nothing is written between elements, or on an error.
 
 #![no_main]
 
@@ -9,12 +9,12 @@ use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing};
 use libfuzzer_sys::fuzz_target;
 
 const CANARY: u8 = 0xC5;
-/// Elements that a loop casts one by one in no time.
+/// The most elements of a valid view, so that a loop over them takes little time.
 const ELEMENTS: u128 = 1 << 12;
-/// Bytes of the largest buffer; a view that reaches further lies in none.
+/// The bytes that a view may span. One that spans more gets a small buffer, which it does not fit.
 const ROOM: i128 = 1 << 18;
 
-/// What the extent and the strides are like, the extent, and the strides of either side.
+/// A dimension: how the extent and the strides are made, the extent, and the strides of either side.
 type Dimension = (u8, u8, [i64; 2]);
 
 /// One side of a cast.
@@ -22,17 +22,18 @@ struct Side {
     strides: Vec<isize>,
     offset: usize,
     len: usize,
-    /// It lies in its buffer.
+    /// Whether the view lies in its buffer.
     is_inside: bool,
 }
 
 impl Side {
-    /// `side` is 0 or 1. The buffer is as large as the view, but for some bytes; and the view begins some bytes later.
+    /// Makes side 0 or 1. `slack` is how many bytes the buffer is larger than the view, and how many bytes later the view begins;
+    /// both may be negative.
     fn new(dimensions: &[Dimension], shape: &[usize], size: usize, side: usize, slack: [i8; 2]) -> Self {
-        // Of the next dimension if it is dense.
+        // The stride of the next dimension if that is dense.
         let mut next = size as i128;
         let mut strides = Vec::new();
-        // The bytes that it reaches, from its first element on.
+        // The bytes that the view spans, relative to its element of index 0.
         let (mut first, mut end) = (0i128, size as i128);
         for ((kind, _, raw), &extent) in dimensions.iter().zip(shape) {
             let (few, sign) = (i128::from(raw[side] as i8), i128::from(raw[side].signum() | 1));
@@ -58,7 +59,7 @@ impl Side {
         Self { strides, offset: offset as usize, len: len as usize, is_inside }
     }
 
-    /// Where an element is in the buffer.
+    /// Returns the offset of an element in the buffer.
     fn place(&self, index: &[usize]) -> usize {
         let way: isize = index.iter().zip(&self.strides).map(|(&i, stride)| i as isize * stride).sum();
         self.offset.checked_add_signed(way).expect("it is inside")
@@ -93,7 +94,7 @@ fuzz_target!(|input: ([u8; 2], Vec<Dimension>, [[i8; 2]; 2], &[u8])| {
         Caster::new(from, to, &options.isa(isa)).expect("it is available")
     };
     let mut expected = vec![CANARY; destination.len];
-    // The bytes of elements: where some have a byte in common, it is not said which of them remains.
+    // Which bytes belong to elements. If elements overlap, it is not specified which of them remains.
     let mut is_reached = vec![false; destination.len];
     let mut overlaps = false;
     if is_valid {
@@ -115,7 +116,7 @@ fuzz_target!(|input: ([u8; 2], Vec<Dimension>, [[i8; 2]; 2], &[u8])| {
         }
     }
     for &isa in Isa::available() {
-        // Exact sizes, so that the sanitizer sees every byte beyond.
+        // Sizes are exact, so that the sanitizer sees every access beyond them.
         let casts: [&dyn Fn(&StridedView<'_>, &mut StridedViewMut<'_>) -> Result<(), Error>; 3] = [
             &|src, dst| caster(isa).cast_strided(src, dst),
             &|src, dst| caster(isa).par_cast_strided_with(src, dst, &Parallel::new().threads(1).chunk(50)),
@@ -134,7 +135,7 @@ fuzz_target!(|input: ([u8; 2], Vec<Dimension>, [[i8; 2]; 2], &[u8])| {
                 &StridedView::new(&src, source.offset, &shape, &source.strides),
                 &mut StridedViewMut::new(&mut got, destination.offset, &shape, &destination.strides),
             );
-            // Without elements it may lie anywhere.
+            // A view without elements may lie anywhere.
             assert!(
                 elements == 0 || result.is_ok() == is_valid,
                 "{isa}: {from} -> {to}, {shape:?}: {result:?}"

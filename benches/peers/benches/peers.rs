@@ -1,4 +1,4 @@
-//! lanecast and other libraries on the same buffers, as `pair/peer/n`. How: see the package's library.
+//! Times lanecast and other libraries on the same buffers, as `pair/peer/n`. The library of this package says how.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What looking at the elements costs a cast: checked casts beside the unchecked one, and beside arrow-cast's.
+//! Times checked casts beside unchecked ones and arrow-cast's: what it costs to find out what is lost.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use lanecast::{CastOptions, Caster, DType, Error, Isa};
 
 use crate::{Length, arrow_type, data, race};
 
-/// The pairs that are raced: the first three have a goal, 1.5 times the time of the unchecked cast.
+/// The pairs that are raced. The goal for the first three is 1.5 times the time of the unchecked cast.
 pub const PAIRS: [(DType, DType); 8] = [
     (DType::F64, DType::I32),
     (DType::I64, DType::I32),
@@ -22,12 +22,12 @@ pub const PAIRS: [(DType, DType); 8] = [
     (DType::F16, DType::I8),
 ];
 
-/// What the elements are.
+/// Which elements are cast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Elements {
-    /// Every one in the range of the target; floats are rounded.
+    /// All are in the range of the target; floats are rounded.
     InRange,
-    /// One of a hundred is not.
+    /// One in a hundred is out of range.
     SomeLost,
 }
 
@@ -51,7 +51,7 @@ fn source(from: DType, to: DType, n: usize, elements: Elements) -> Vec<u8> {
 pub const HEAD: &str = "| cast | elements | unchecked GB/s | cast_checked | try_cast | cast_validity | arrow-cast | arrow-cast to nulls |\n\
      |---|---|---|---|---|---|---|---|";
 
-/// A row: the throughput of the unchecked cast, and how many times its time the others take.
+/// Returns a row of the table: the throughput of the unchecked cast, and how many times its time the others take.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ pub fn row(
         match contender {
             0 => caster.cast(src, dst, n).expect("the sizes agree"),
             1 => _ = black_box(caster.cast_checked(src, dst, n)),
-            // With elements that are lost it stops at the first.
+            // It stops at the first element that is lost.
             2 => _ = black_box(caster.try_cast(src, dst, n)),
             3 => _ = black_box(caster.cast_validity(src, None, dst, &mut valid, n)),
             _ => {

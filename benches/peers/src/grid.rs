@@ -1,4 +1,4 @@
-//! All pairs beside memcpy and the null cast.
+//! Times all pairs beside memcpy and the null cast.
 
 use std::hint::black_box;
 
@@ -9,25 +9,25 @@ use crate::data::{SMALL, elements, size, source};
 use crate::null::Null;
 use crate::race::{Length, race};
 
-/// How long one cast of a pair takes, memcpy of the same total, and the null cast. Medians, in seconds.
+/// The median times, in seconds, of one cast of a pair, of memcpy of the same total, and of the null cast.
 #[derive(Clone, Debug)]
 pub struct Timed {
     /// The dtype of the source.
     pub from: DType,
     /// The dtype of the destination.
     pub to: DType,
-    /// Bytes read + bytes written, by either.
+    /// Bytes read + bytes written, by the cast as by memcpy.
     pub bytes: usize,
     /// memcpy of half as many bytes.
     pub memcpy: f64,
-    /// The cast, on each of the instruction sets asked for.
+    /// The cast on each of the instruction sets.
     pub casts: Vec<f64>,
-    /// The same loads and stores with nothing computed between, with the registers of each: by ordinary stores or past the
-    /// caches, whichever is faster. None for the reference.
+    /// The null cast with the registers of each instruction set: with ordinary or non-temporal stores, whichever are
+    /// faster. `None` for the reference.
     pub nulls: Vec<Option<f64>>,
 }
 
-/// Races the pairs on `isas`, null casts and memcpy, each pair on about `traffic` bytes.
+/// Races each pair on `isas` with the null casts and memcpy, on about `traffic` bytes.
 ///
 /// # Errors
 ///
@@ -38,14 +38,14 @@ pub fn grid(
     traffic: usize,
     length: Length,
 ) -> Result<Vec<Timed>, Error> {
-    // Allocated and written to once: the speed of page faults is not what is measured. Aligned for any
-    // vector, as the buffers of array libraries are.
+    // Allocated and written to once, so that page faults are not timed. Aligned for any vector register, as the
+    // buffers of array libraries are.
     let [mut src, mut dst] = [(); 2].map(|()| {
         let mut memory = MutableBuffer::from_len_zeroed(traffic);
         memory.fill(1);
         memory
     });
-    // Where the caches hold everything, going past them is never faster.
+    // Non-temporal stores are never faster where the caches hold everything.
     let ways: &[bool] = if traffic > SMALL { &[false, true] } else { &[false] };
     let mut timed = Vec::new();
     let mut last = None;
@@ -80,8 +80,8 @@ pub fn grid(
     Ok(timed)
 }
 
-/// The median times of a cast whose results go past the caches, of one whose results stay in them, and of the one that chooses, in
-/// seconds. Each is to meet what it has itself left in the caches: a turn should be longer than some casts.
+/// Returns the median times, in seconds, of a cast whose results go past the caches, of one whose results stay in them, and of one that
+/// chooses. A turn should be longer than several casts, so that each finds in the caches what it has left there itself.
 ///
 /// # Errors
 ///
@@ -97,13 +97,13 @@ pub fn ways(from: DType, to: DType, isa: Isa, traffic: usize, length: Length) ->
     Ok([0, 1, 2].map(|i| medians[i]))
 }
 
-/// All pairs: all targets of the first dtype, then of the second.
+/// Returns all pairs: those from the first dtype to all targets, then those from the second.
 pub fn all() -> impl Iterator<Item = (DType, DType)> {
     DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to)))
 }
 
-/// How fast memory is read alone, added up, and written alone, filled: as fractions of the speed of memcpy, of which half
-/// the bytes are read and half are written.
+/// Returns how fast memory is only read (a sum) and only written (a fill), as fractions of the speed of memcpy, which reads
+/// half of the bytes and writes half.
 pub fn alone(traffic: usize, length: Length) -> [f64; 2] {
     let [src, mut dst] = [(); 2].map(|()| vec![1u64; traffic / 8]);
     let half = src.len() / 2;
@@ -115,7 +115,7 @@ pub fn alone(traffic: usize, length: Length) -> [f64; 2] {
     [1, 2].map(|i| medians[0] / medians[i])
 }
 
-/// The median time of one memcpy that moves as many bytes, and of one cast of `n` elements on each of `isas`, in seconds.
+/// Returns the median times, in seconds, of one memcpy that moves as many bytes, and of one cast of `n` elements on each of `isas`.
 ///
 /// # Errors
 ///

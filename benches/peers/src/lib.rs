@@ -1,18 +1,18 @@
-//! lanecast beside other libraries: the same buffers, cast in the same run.
+//! Times lanecast beside other libraries, on the same buffers and in the same run.
 //!
 //! `cargo bench -p lanecast-peers` times every pair and peer with criterion, and
-//! `cargo run --release -p lanecast-peers --bin ratio` prints one table of ratios. Both race what
-//! [`PAIRS`] lists. With `LANECAST_BENCH_LARGE=1` they use buffers that no cache holds.
-//! `cargo run --release -p lanecast-peers --bin report -- NAME` writes docs/performance/NAME.md: that table, and all
-//! pairs beside memcpy ([`grid`]), and what casting in registers gains ([`routes`], alone:
+//! `cargo run --release -p lanecast-peers --bin ratio` prints one table of ratios. Both race the pairs of
+//! [`PAIRS`]. With `LANECAST_BENCH_LARGE=1` they use buffers that no cache holds.
+//! `cargo run --release -p lanecast-peers --bin report -- NAME` writes docs/performance/NAME.md: that table, all pairs
+//! beside memcpy ([`grid`]), and what casting in registers gains ([`routes`]; also alone:
 //! `cargo bench -p lanecast-peers --bench route`). `--bin checked` prints what checked casts cost ([`checked`]).
 //!
-//! A plain `as` loop is as good as the instructions that the compiler may use. It races twice: with those that it uses by
-//! default, and with those of this CPU, as under `-Ctarget-cpu=native` ([`Loop`]). The others choose theirs at run time, but
-//! for arrow-cast, of which `RUSTFLAGS=-Ctarget-cpu=native` is the strong form.
+//! A plain `as` loop is as fast as the instructions that the compiler may use, so it races twice: with the default ones,
+//! and with those of this CPU, as with `-Ctarget-cpu=native` ([`Loop`]). The libraries choose theirs at run time, except
+//! arrow-cast, which is at its best with `RUSTFLAGS=-Ctarget-cpu=native`.
 //!
-//! Every contender reads the same buffer and writes the same buffer, but for two: arrow-cast always
-//! allocates its result, and memcpy copies half of (bytes read + bytes written) between buffers of its own.
+//! All contenders read the same buffer and write the same buffer, except two: arrow-cast always allocates
+//! its result, and memcpy copies half of (bytes read + bytes written) between buffers of its own.
 
 use std::fmt;
 use std::hint::black_box;
@@ -38,10 +38,10 @@ pub mod routes;
 
 pub use race::{Length, race};
 
-/// A cast of one buffer to another, at types that it knows.
+/// A cast of one buffer to another, whose element types are built in.
 type Cast = fn(&[u8], &mut [u8]);
 
-/// A cast, and who can do it besides lanecast.
+/// A pair, and who can cast it besides lanecast.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
     /// The dtype of the source.
@@ -53,16 +53,16 @@ pub struct Pair {
     plain: Option<Loop>,
 }
 
-/// The loop that one writes by hand.
+/// The plain `as` loop.
 #[derive(Clone, Copy, Debug)]
 struct Loop {
-    /// With the instructions that rustc assumes by default.
+    /// Compiled for the instructions that rustc assumes by default.
     default: Cast,
-    /// With those of this CPU, if it has more.
+    /// Returns the loop compiled for the instructions of this CPU, if it has more.
     native: fn() -> Option<Cast>,
 }
 
-/// A cast of a source that it knows, to the buffer or to an array of its own.
+/// A cast of a source that it holds, to the buffer, or to an array that it returns.
 type Turn = dyn FnMut(&mut [u8]) -> Option<ArrayRef>;
 
 impl fmt::Display for Pair {
@@ -71,19 +71,19 @@ impl fmt::Display for Pair {
     }
 }
 
-/// NumKong's cast. Its own types for narrow floats hold the same bits as ours.
+/// Casts with NumKong, whose types for narrow floats have the same bits as lanecast's.
 fn numkong<S: numkong::CastDtype, D: numkong::CastDtype>(src: &[u8], dst: &mut [u8]) {
-    // SAFETY: the types that can be cast are sealed: primitive numbers and transparent wrappers of one,
-    // for which all bits are valid.
+    // SAFETY: the trait is sealed, and its types are primitive numbers and transparent wrappers of one, for which all bits
+    // are valid.
     let ([], src, []) = (unsafe { src.align_to::<S>() }) else { panic!("the source is not aligned") };
-    // SAFETY: the same.
+    // SAFETY: as above, for `D`.
     let ([], dst, []) = (unsafe { dst.align_to_mut::<D>() }) else {
         panic!("the destination is not aligned")
     };
     numkong::cast(src, dst).expect("the lengths agree");
 }
 
-/// A [`Loop`].
+/// Makes a [`Loop`] for two element types.
 macro_rules! plain {
     ($from:ty, $to:ty) => {{
         #[inline(always)]
@@ -111,7 +111,7 @@ macro_rules! plain {
             }
 
             match Isa::available().last() {
-                // SAFETY: who runs lanecast's kernels has these features, and more.
+                // SAFETY: this instruction set of lanecast is available, which takes these features and more.
                 Some(Isa::Avx512) => Some(|src, dst| unsafe { avx512(src, dst) }),
                 // SAFETY: as above.
                 Some(Isa::Avx2) => Some(|src, dst| unsafe { avx2(src, dst) }),
@@ -123,7 +123,7 @@ macro_rules! plain {
     }};
 }
 
-/// A method of half's slices: of the destination, or of the source.
+/// Makes a cast of a method that half has for slices: for the destination, or for the source.
 macro_rules! half {
     (dst: $to:ty, $method:ident) => {
         Some(|src, dst| cast_slice_mut::<u8, $to>(dst).$method(cast_slice(src)))
@@ -141,7 +141,7 @@ macro_rules! pairs {
     };
 }
 
-/// Every cast that is raced, and by whom: NumKong, half, a plain loop. arrow-cast is asked by dtype.
+/// Every pair that is raced, with NumKong's cast, half's, and a plain loop. arrow-cast is called by dtype.
 #[rustfmt::skip]
 pub const PAIRS: &[Pair] = {
     use numkong::{bf16 as nk_bf16, e4m3, e5m2, f16 as nk_f16};
@@ -174,7 +174,7 @@ pub const PAIRS: &[Pair] = {
     }
 };
 
-/// Arrow's name of a dtype, if it has one.
+/// Returns Arrow's type for a dtype, if it has one.
 fn arrow_type(dtype: DType) -> Option<DataType> {
     Some(match dtype {
         DType::I8 => DataType::Int8,
@@ -192,15 +192,15 @@ fn arrow_type(dtype: DType) -> Option<DataType> {
     })
 }
 
-/// One who races.
+/// A contender in a race.
 struct Contender {
     name: String,
-    /// The options under which lanecast should do the same; None if there is nothing to compare.
+    /// The options with which lanecast should give the same results; `None` if there is nothing to compare.
     same_as: Option<CastOptions>,
     cast: Box<Turn>,
 }
 
-/// A pair on one source, with everyone who casts it.
+/// A pair, a source, and all contenders that cast it.
 pub struct Contest {
     pair: Pair,
     n: usize,
@@ -215,17 +215,17 @@ impl fmt::Debug for Contest {
     }
 }
 
-/// Bytes read + bytes written: one total that stays in L2, and a large one.
+/// Totals of bytes read + bytes written: one that stays in L2, and a large one.
 pub const SIZES: [usize; 2] = [data::SMALL, data::LARGE];
 
-/// The sizes asked for: the one that stays in L2, and perhaps the large one.
+/// Returns the sizes to race: the one that stays in L2, and with `LANECAST_BENCH_LARGE=1` the large one.
 pub fn sizes() -> &'static [usize] {
     let large = std::env::var("LANECAST_BENCH_LARGE").is_ok_and(|value| value == "1");
     if large { &SIZES } else { &SIZES[..1] }
 }
 
 impl Contest {
-    /// The race on ordinary numbers, which the target holds, with about `traffic` bytes read + written.
+    /// Makes a contest on ordinary numbers in the range of the target, with about `traffic` bytes read + written.
     pub fn new(pair: Pair, traffic: usize) -> Self {
         let n = data::elements(pair.from, pair.to, traffic);
         let src = match (pair.from.kind(), pair.to.kind()) {
@@ -235,7 +235,7 @@ impl Contest {
                 if let Kind::Int(from) = from {
                     (low, high) = (low.max(bounds(from.min())), high.min(bounds(from.max())));
                 } else {
-                    // Within range after any rounding, and not so large that no fraction is left.
+                    // In range after any rounding, and not so large that there are no fractions.
                     (low, high) = ((low / 2.0).max(-1e12), (high / 2.0).min(1e12));
                 }
                 data::numbers(pair.from, n, |random| low + (high - low) * random.unit())
@@ -247,9 +247,9 @@ impl Contest {
         contest
     }
 
-    /// Everyone but arrow-cast, to which a value out of range is an error, on whatever there is: every
-    /// element of up to 16 bits; of wider dtypes the special ones, numbers of all sizes, those that
-    /// tempt to round twice, and random bits.
+    /// Makes a contest on all kinds of elements, without arrow-cast, for which a value out of range is an error:
+    /// every element of up to 16 bits; of wider dtypes special values, numbers of all magnitudes, numbers that
+    /// two roundings get wrong, and random bits.
     pub fn on_any_bits(pair: Pair) -> Self {
         let n = 1 << 16;
         let width = pair.from.bits() as usize / 8;
@@ -280,7 +280,7 @@ impl Contest {
     }
 
     fn on(pair: Pair, src: &[u8], n: usize) -> Self {
-        // Arrow's buffers are aligned for any vector, and can be shared with an array of its own.
+        // Arrow's buffers are aligned for any vector register, and an array of arrow can share them.
         let src = Buffer::from(src);
         let dst = MutableBuffer::from_len_zeroed(data::size(pair.to, n));
         let mut contest = Self { pair, n, src, dst, contenders: Vec::new() };
@@ -309,8 +309,8 @@ impl Contest {
                 None
             });
         }
-        // Floats round to the nearest integer and integers saturate; of the floats of 8 bits, those
-        // without Inf do.
+        // NumKong rounds floats to the nearest integer, and saturates integers and those floats of 8 bits that have
+        // no Inf.
         let numkong = CastOptions::new()
             .int_rounding(Rounding::NearestEven)
             .int_to_int(Overflow::Saturate)
@@ -349,7 +349,7 @@ impl Contest {
         let (Some(from), Some(to)) = (arrow_type(self.pair.from), arrow_type(self.pair.to)) else { return };
         let array = ArrayData::builder(from).len(self.n).add_buffer(self.src.clone()).build();
         let array = make_array(array.expect("the buffer has the size of its elements"));
-        // Anything out of range is an error; with `safe` set it would be a null, which costs more.
+        // A value out of range is an error; with `safe` it would become null, which costs more.
         let options = arrow_cast::CastOptions { safe: false, ..Default::default() };
         self.enter("arrow-cast", Some(CastOptions::new()), move |_| {
             let array: &dyn Array = black_box(&*array);
@@ -357,38 +357,38 @@ impl Contest {
         });
     }
 
-    /// The pair.
+    /// Returns the pair.
     pub fn pair(&self) -> Pair {
         self.pair
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn n(&self) -> usize {
         self.n
     }
 
-    /// Bytes read + bytes written.
+    /// Returns bytes read + bytes written.
     pub fn bytes(&self) -> usize {
         self.src.len() + self.dst.len()
     }
 
-    /// Who races, memcpy first.
+    /// Returns the names of the contenders, memcpy first.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.contenders.iter().map(|contender| &*contender.name)
     }
 
-    /// One cast by one of them.
+    /// Runs one cast by a contender.
     pub fn run(&mut self, contender: usize) {
         black_box((self.contenders[contender].cast)(black_box(&mut self.dst)));
     }
 
-    /// The median time of one cast by each, in seconds.
+    /// Returns the median time of one cast by each contender, in seconds.
     pub fn race(&mut self, length: Length) -> Vec<f64> {
         race(self.contenders.len(), length, |contender| self.run(contender))
     }
 
-    /// Compares everyone's result with that of lanecast, under the options that mean what the peer does.
-    /// Prints how many elements differ, and the first. Any two NaNs are the same.
+    /// Compares the result of each contender with that of lanecast, with options that mean what the contender does.
+    /// Prints how many elements differ, and the first of them. Any two NaNs are equal.
     pub fn check(&mut self, input: &str) {
         let (pair, n) = (self.pair, self.n);
         for contender in &mut self.contenders {
@@ -396,7 +396,7 @@ impl Contest {
             let mut wanted = vec![0; self.dst.len()];
             cast_bytes_with(&self.src, pair.from, &mut wanted, pair.to, n, &options.isa(Isa::Scalar))
                 .expect("the sizes agree");
-            // Not a result of whoever ran before.
+            // Removes the result of the previous contender.
             self.dst.fill(0xA5);
             if let Some(array) = (contender.cast)(&mut self.dst) {
                 self.dst.copy_from_slice(array.to_data().buffers()[0].as_slice());
@@ -423,9 +423,9 @@ impl Contest {
     }
 }
 
-/// The code of a source element that lies in the middle of two elements of a float destination, or one unit
-/// beside. Rounded first to a format in between, all three seem to be in the middle. None if the
-/// destination is no float, or not a narrower one.
+/// Returns the code of a source element midway between two elements of a float destination, or one unit beside
+/// that. If rounded first to a format in between, all three seem to be midway. `None` if the destination is not
+/// a narrower float.
 fn near_tie(pair: Pair, random: &mut data::Random) -> Option<u64> {
     let to = pair.to.float_format()?.mantissa_bits();
     let beside = (random.bits() >> 32) % 3;
@@ -449,12 +449,12 @@ fn near_tie(pair: Pair, random: &mut data::Random) -> Option<u64> {
     })
 }
 
-/// The name of lanecast on an instruction set.
+/// Returns the name of lanecast on an instruction set.
 pub fn lanecast(isa: Isa) -> String {
     format!("lanecast {isa}")
 }
 
-/// The head of a table of [`ratios`], in Markdown.
+/// Returns the head of a table of [`ratios`], in Markdown.
 pub fn ratios_head(best: Isa) -> String {
     let mut head = format!("| pair | {} GB/s |", lanecast(best));
     let mut line = "\n|---|---:|".to_owned();
@@ -465,8 +465,8 @@ pub fn ratios_head(best: Isa) -> String {
     head + &line
 }
 
-/// One line of the table: the speed of lanecast, bytes read + bytes written, and how many times as fast it
-/// is as each of the others. And the other libraries that are faster, as text.
+/// Returns a line of the table, and as text the other libraries that are faster. The line has the speed of lanecast
+/// in bytes read + bytes written, and how many times as fast it is as each of the others.
 pub fn ratios(contest: &mut Contest, best: Isa, length: Length) -> (String, Option<String>) {
     let medians = contest.race(length);
     let names: Vec<&str> = contest.names().collect();
@@ -488,20 +488,20 @@ pub fn ratios(contest: &mut Contest, best: Isa, length: Length) -> (String, Opti
     (line, (!faster.is_empty()).then_some(named))
 }
 
-/// The other libraries, and the loop.
+/// The names of the other libraries, and of the loops.
 const PEERS: [&str; 5] = ["numkong", "half", "arrow-cast", "as", "as, native"];
 
-/// Who is compared with lanecast at its best.
+/// Returns the names that lanecast on its best instruction set is compared with.
 fn columns(best: Isa) -> impl Iterator<Item = String> {
     let others = Isa::available().iter().rev().filter(move |&&isa| isa != best).map(|&isa| lanecast(isa));
     [ROOF, "memcpy"].into_iter().chain(PEERS).map(str::to_owned).chain(others)
 }
 
-/// The column of the null cast, of which there are two: the faster one counts.
+/// The column of the null cast: the faster of the two [`ROOFS`].
 const ROOF: &str = "roof";
 const ROOFS: [(&str, bool); 2] = [("null", false), ("null past the caches", true)];
 
-/// One element as text: the value, exactly.
+/// Returns the exact value of an element as text.
 fn show(dtype: DType, element: &[u8]) -> String {
     let wide = if matches!(dtype.kind(), Kind::Float(_)) { DType::F64 } else { DType::I64 };
     let mut bytes = [0; 8];

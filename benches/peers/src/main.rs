@@ -1,6 +1,6 @@
 //! Prints a table of how fast lanecast and other libraries cast the same buffers.
 //!
-//! Words as arguments keep only pairs that contain one of them.
+//! With words as arguments, only pairs whose names contain one of them.
 
 use lanecast::Isa;
 use lanecast_peers::{Contest, Length, PAIRS, ratios, ratios_head, sizes};

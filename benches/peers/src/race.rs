@@ -1,4 +1,4 @@
-//! Races: everyone takes a turn in every round, so that whatever else the machine does meets all of them,
+//! Races: every contender takes a turn in every round, so that other load on the machine affects all of them,
 //! and the medians are compared.
 
 use std::fs;
@@ -8,24 +8,24 @@ use std::time::Instant;
 /// How long a race is.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
-    /// Turns that everyone takes.
+    /// The turns that each contender takes.
     pub rounds: usize,
-    /// Seconds that one turn should take at least: far above what the clock resolves. However short it is,
-    /// there is one run in a turn.
+    /// The seconds that a turn should take at least: far above the resolution of the clock. A turn has at least
+    /// one run.
     pub turn: f64,
 }
 
-/// How often a turn that was interrupted is taken again.
+/// How often an interrupted turn is repeated at most.
 const AGAIN: usize = 3;
 
-/// How often the system has taken the CPU away from this thread; 0 where it does not say.
+/// Returns how often the system has preempted this thread; 0 where it does not report that.
 fn interruptions() -> u64 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let count = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The median time of one run by each of `contenders`, in seconds.
+/// Returns the median time of one run by each of `contenders`, in seconds.
 pub fn race(contenders: usize, length: Length, mut run: impl FnMut(usize)) -> Vec<f64> {
     let mut turn = |contender: usize, runs: usize| {
         let start = Instant::now();
@@ -36,21 +36,21 @@ pub fn race(contenders: usize, length: Length, mut run: impl FnMut(usize)) -> Ve
     };
     let runs: Vec<usize> = (0..contenders)
         .map(|contender| {
-            // The first run warms up. It is slow, but not 10 times.
+            // The first run warms up: it is slower, but not 10 times.
             let first = turn(contender, 1);
             if first > 10.0 * length.turn { 1 } else { (length.turn / turn(contender, 3)).ceil() as usize }
         })
         .collect();
     let mut seconds = vec![Vec::new(); contenders];
     for round in 0..length.rounds {
-        // Every other round backwards: nobody always comes after the same one.
+        // Every second round is in reverse order, so that no contender always follows the same one.
         for i in 0..contenders {
             let contender = if round % 2 == 0 { i } else { contenders - 1 - i };
-            // A time in which another program ran says nothing.
+            // A turn in which another program ran is repeated.
             let mut took = 0.0;
             for _ in 0..=AGAIN {
-                // A turn of one run finds in the caches what was left there: by itself, not by the one before. Who streams past them
-                // leaves nothing for the next one, and finds lines there that are to be written first.
+                // A turn of one run should find in the caches what the same contender left there, not what the previous one did. One with
+                // non-temporal stores would leave nothing for the next, and find dirty lines that must be written back first.
                 if runs[contender] == 1 {
                     turn(contender, 1);
                 }

@@ -1,5 +1,5 @@
-//! The casts that programs do most, in registers from end to end beside the same by way of a tile in L1; and what
-//! one block costs in cycles.
+//! Times the most common casts, in registers from end to end and by way of a tile in L1, and what 64 elements cost in
+//! cycles.
 
 use std::fmt;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use lanecast::{CastOptions, Caster, DType, Error, Isa};
 use crate::data::{size, source};
 use crate::race::{Length, race};
 
-/// A cast, and a dtype between that holds every value of the source: decoded to it, and encoded from it.
+/// A pair, and a hub that holds every value of the source, to which and from which the tiled cast goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Hot {
     /// The dtype of the source.
@@ -19,8 +19,8 @@ pub struct Hot {
     pub hub: DType,
     /// The dtype of the destination.
     pub to: DType,
-    /// Cycles for 64 elements of the best sequence of instructions that is known for Zen 5, measured there. None where
-    /// nobody has measured one.
+    /// The cycles for 64 elements of the best instruction sequence known for Zen 5, measured there; `None` if none was
+    /// measured.
     pub zen5: Option<f64>,
 }
 
@@ -29,15 +29,15 @@ impl Hot {
         Self { zen5: Some(cycles), ..self }
     }
 
-    /// Cycles that 64 elements take on the data paths of Zen 5, which load 128 bytes a cycle and store 64. Those of
-    /// Zen 4 are half as wide.
+    /// Returns the cycles that the loads and stores of 64 elements take on Zen 5, which loads 128 bytes a cycle and stores
+    /// 64. The data paths of Zen 4 are half as wide.
     fn data_paths(self) -> f64 {
         let bytes = |dtype| size(dtype, 64) as f64;
         (bytes(self.from) / 128.0).max(bytes(self.to) / 64.0)
     }
 }
 
-/// What every array library and every model loader does. From a dtype to itself as a hub is a copy.
+/// The casts of array libraries and model loaders. Where the hub is one of the two dtypes, one half of the tiled cast is a copy.
 #[rustfmt::skip]
 pub const HOT: &[Hot] = {
     use DType::*;
@@ -60,25 +60,25 @@ pub const HOT: &[Hot] = {
     ]
 };
 
-/// Elements of a tile: what all three forms of it fit in L1 with.
+/// The elements of a tile: few enough for source, tile and destination to fit in L1.
 const TILE: usize = 1024;
 
-/// Bytes of a cache line.
+/// The bytes of a cache line.
 const LINE: usize = 64;
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Gain {
-    /// Time of the tiled cast divided by that of the direct one.
+    /// The time of the tiled cast divided by that of the direct one.
     pub over_tiled: f64,
-    /// Cycles of the direct one for 64 elements more.
+    /// The cycles that the direct cast takes for 64 more elements.
     pub cycles: f64,
 }
 
-/// Times both on buffers that stay in L1 and begin at a line, by a clock of so many cycles a second.
+/// Times both on buffers that stay in L1 and begin at a cache line. `hertz` is the frequency of the CPU.
 ///
-/// What a call costs, and the end of a buffer, are no part of the cycles: they are those of 2048 elements less those of
-/// 512.
+/// The cycles do not include the cost of a call and of the end of a buffer: they are those of 2048 elements minus those
+/// of 512.
 ///
 /// # Errors
 ///
@@ -115,8 +115,9 @@ pub fn gain(hot: Hot, isa: Isa, hertz: f64, length: Length) -> Result<Gain, Erro
     Ok(Gain { over_tiled: seconds[2] / seconds[0], cycles })
 }
 
-/// Cycles of this CPU a second, now: a chain of `x = x * (x | 1)`, of which each step takes 4, 1 for the "or" and 3
-/// for the multiplication, on the x86-64 and most of the Arm CPUs of this decade. The fastest of some runs.
+/// Returns the present frequency of this CPU in Hz. It times a chain of `x = x * (x | 1)`, each step of which takes 4
+/// cycles on the x86-64 and most Arm CPUs of this decade: 1 for the "or", 3 for the multiplication. The fastest of 20
+/// runs counts.
 pub fn hertz() -> f64 {
     const STEPS: u32 = 1 << 20;
     const CYCLES: f64 = 4.0;
@@ -133,11 +134,11 @@ pub fn hertz() -> f64 {
     f64::from(STEPS) * CYCLES / fastest
 }
 
-/// The table, on every vector instruction set there is.
+/// Returns the table, for every available vector instruction set.
 ///
 /// # Errors
 ///
-/// None, in a process whose `LANECAST_ISA` names nothing that is missing.
+/// Only if `LANECAST_ISA` names an instruction set that is not available.
 pub fn table(length: Length) -> Result<String, Error> {
     let isas: Vec<Isa> = Isa::available().iter().copied().filter(|&isa| isa != Isa::Scalar).collect();
     let mut page = String::new();
@@ -157,7 +158,7 @@ fn write_table(page: &mut impl fmt::Write, isas: &[Isa], length: Length) -> Resu
     for &hot in HOT {
         let mut cells = String::new();
         for &isa in isas {
-            // The clock changes with what the machine does.
+            // The frequency changes with the load of the machine, so it is measured each time.
             let gain = gain(hot, isa, hertz(), length)?;
             cells += &format!(" {:.1} | {:.2} |", gain.cycles, gain.over_tiled);
         }

@@ -1,8 +1,8 @@
-//! One cast of so many elements on one instruction set, and nothing else: what `ci/instructions` counts.
+//! Does one cast on one instruction set and nothing else, for `ci/instructions` to count its instructions.
 //!
-//! `lanecast-trace neon float32 bfloat16 1024` casts. `lanecast-trace step 0x401000 0x4fffff avx2 float32 bfloat16 64 128`
-//! casts so many elements, and then so many, one instruction at a time, and prints for each cast a line of the addresses
-//! in that range that it came to. (x86-64 Linux; other machines are stepped by qemu.)
+//! `lanecast-trace neon float32 bfloat16 1024` casts 1024 elements. On x86-64 Linux, `lanecast-trace step 0x401000 0x4fffff
+//! avx2 float32 bfloat16 64 128` casts 64 elements and then 128, one instruction at a time, and prints a line for each cast:
+//! the addresses in that range that it executed. Other machines are stepped by qemu.
 
 use std::error::Error;
 
@@ -32,14 +32,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// A cast that is ready to run.
+/// Prepares buffers and returns a function that casts.
 fn prepare(isa: &str, from: &str, to: &str, n: &str) -> Result<impl FnOnce(), Box<dyn Error>> {
     let (from, to, n): (DType, DType, usize) = (from.parse()?, to.parse()?, n.parse()?);
     let caster = Caster::new(from, to, &CastOptions::new().isa(isa.parse::<Isa>()?))?;
     let size = |dtype: DType| dtype.byte_len(n, Packing::LowFirst).ok_or("too many elements");
     let (src, len) = (vec![0x3C; size(from)?], size(to)?);
     let mut dst = vec![0; len + 64];
-    // At a line, so that every block is a whole one.
+    // The destination begins at a cache line, so that all blocks are whole.
     let ahead = dst.as_ptr().addr().wrapping_neg() % 64;
     Ok(move || {
         caster.cast(&src, &mut dst[ahead..][..len], n).expect("the sizes agree");
@@ -55,14 +55,14 @@ mod step {
 
     use libc::{PTRACE_PEEKUSER, PTRACE_SINGLESTEP, PTRACE_TRACEME, SIGSTOP};
 
-    /// What a process of its own comes to in a range, that runs this and ends.
+    /// Returns the addresses in a range that a child process executes while it calls `run`.
     #[allow(unsafe_code, reason = "ptrace")]
     pub(crate) fn step(run: impl FnOnce(), range: &RangeInclusive<u64>) -> Result<Vec<u64>, Error> {
         let none = null_mut::<u8>();
         let done = |result: i64| if result == -1 { Err(Error::last_os_error()) } else { Ok(result) };
         let mut found = Vec::new();
-        // SAFETY: there is one thread, so the child may do anything. It leaves without what runs at an end. The parent
-        // asks for registers of a child that is stopped.
+        // SAFETY: the process has one thread, so after the fork the child may call anything. It leaves by `_exit`, without exit
+        // handlers. The parent reads registers only while the child is stopped.
         unsafe {
             let child = libc::fork();
             done(child.into())?;

@@ -1,7 +1,7 @@
-//! Prints what checked casts cost, in times of the unchecked cast.
+//! Prints the times of checked casts as multiples of the unchecked cast's.
 //!
 //! `cargo run --release -p lanecast-peers --bin checked`; with `LANECAST_BENCH_LARGE=1` also on buffers that no cache
-//! holds. Words as arguments keep only pairs that contain one of them.
+//! holds. With words as arguments, only pairs whose names contain one of them.
 
 use lanecast::Isa;
 use lanecast_peers::{Length, checked, sizes};

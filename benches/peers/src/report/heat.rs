@@ -1,4 +1,4 @@
-//! A heat map of all pairs, as SVG.
+//! Draws a heat map of all pairs, as SVG.
 
 use std::fmt::{Result, Write};
 
@@ -10,11 +10,11 @@ const CELL: usize = 17;
 const LEFT: usize = 175;
 const TOP: usize = 205;
 
-/// From slow to fast: evenly spaced points of viridis, which people see alike, also in grey.
+/// From slow to fast: evenly spaced points of viridis, which is perceptually uniform, also in grey.
 const SCALE: [[u8; 3]; 5] =
     [[0x44, 0x01, 0x54], [0x3B, 0x52, 0x8B], [0x21, 0x91, 0x8C], [0x5E, 0xC9, 0x62], [0xFD, 0xE7, 0x25]];
 
-/// `speeds` are fractions of memcpy's, row after row: one of each source, the columns are the targets.
+/// Draws the map. `speeds` are fractions of memcpy's speed, row by row: a row for each source, a column for each target.
 pub(crate) fn map(title: &str, speeds: &[f64]) -> std::result::Result<String, std::fmt::Error> {
     let side = CELL * DType::ALL.len();
     let (width, height) = (LEFT + side + 90, TOP + side + 15);

@@ -1,5 +1,5 @@
-//! Writes the page of a machine, docs/performance/NAME.md, its heat maps, and its figures for the overview, NAME.json. Without a
-//! name, that of the processor is taken. With `--quick` in fewer rounds, to look at rather than to keep.
+//! Writes the page of a machine, docs/performance/NAME.md, with its heat maps, and its figures for the overview, NAME.json. The default
+//! name is that of the processor. `--quick` takes fewer rounds, for a page to look at rather than to keep.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,12 +12,12 @@ use lanecast::{DType, Isa, Kind};
 use lanecast_peers::grid::{self, Timed, alone, grid};
 use lanecast_peers::{Contest, Length, PAIRS, SIZES, checked, ratios, ratios_head, routes};
 
-/// What each of [`SIZES`] is called, in file names and on the page, and what is larger.
+/// The names of each of [`SIZES`] in files and on the page, and of [`HUGE`].
 const NAMES: [(&str, &str); 3] = [("l2", "in L2"), ("large", "large"), ("huge", "huge")];
-/// Bytes read and written of what is huge: as many as no system keeps in any cache. Of all pairs, that would take an hour.
+/// Bytes read and written that no cache holds on any system. Only some pairs are timed with it, because all would take an hour.
 const HUGE: usize = 512 << 20;
 
-/// One of each kind of work, for sizes at which the work hardly matters.
+/// A pair of each kind of work, for few elements, with which the kind of work hardly matters.
 #[rustfmt::skip]
 const SMALL_PAIRS: &[(DType, DType)] = {
     use DType::*;
@@ -26,7 +26,7 @@ const SMALL_PAIRS: &[(DType, DType)] = {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // Before anything is written: the page itself is no change.
+    // Asked before anything is written, so that the new page does not count as a change.
     let commit = commit();
     let (options, machines): (Vec<&String>, Vec<&String>) =
         arguments.iter().partition(|argument| argument.starts_with('-'));
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err(format!("{other:?} is not --quick, the only option there is").into());
     }
     let name = match machines[..] {
-        // The same names as in the history of the benchmarks.
+        // The name that the history of the benchmarks has for this processor.
         [] => said_by("python3", &[concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/bench-report"), "cpu"]),
         [machine] => machine.clone(),
         _ => return Err("it takes one name: of the page in docs/performance, such as zen5".into()),
@@ -88,23 +88,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Pairs on one instruction set, at one size.
+/// The speeds of pairs on one instruction set at one size.
 struct Chart {
     isa: Isa,
     size: usize,
     speeds: Vec<Speed>,
-    /// GB/s of memcpy, the median over the pairs.
+    /// The speed of memcpy in GB/s: the median over the pairs.
     memcpy: f64,
 }
 
-/// How fast a pair is cast.
+/// The speed of a pair.
 #[derive(Clone, Copy)]
 struct Speed {
     from: DType,
     to: DType,
-    /// The fraction of memcpy's speed.
+    /// As a fraction of memcpy's speed.
     memcpy: f64,
-    /// The fraction of the null cast's speed, if the instruction set has one.
+    /// As a fraction of the null cast's speed, if the instruction set has a null cast.
     roof: Option<f64>,
 }
 
@@ -121,7 +121,7 @@ impl Chart {
         Self { isa, size, speeds: timed.iter().map(speed).collect(), memcpy: memcpy[memcpy.len() / 2] }
     }
 
-    /// Are these all pairs?
+    /// Whether the chart has all pairs.
     fn is_whole(&self) -> bool {
         self.size < SIZES.len()
     }
@@ -137,7 +137,7 @@ impl Chart {
     }
 }
 
-/// The geometric mean.
+/// Returns the geometric mean.
 fn mean(ratios: impl IntoIterator<Item = f64>) -> f64 {
     let (mut logs, mut n) = (0.0, 0.0);
     for ratio in ratios {
@@ -192,7 +192,7 @@ What models of other processors make of the hot kernels, NEON too, is in [instru
     )
 }
 
-/// What the CPU says it is.
+/// Returns the name of the CPU, as it reports it.
 fn cpu() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
@@ -213,12 +213,12 @@ fn cpu() -> String {
     )
 }
 
-/// The commit, and that it is not all, where something has not been committed.
+/// Returns the commit, marked as dirty if there are uncommitted changes.
 fn commit() -> String {
     said_by("git", &["describe", "--always", "--dirty", "--exclude", "*"])
 }
 
-/// The first line that a program prints.
+/// Returns what a program prints, trimmed.
 fn said_by(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     output.map_or("unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -231,7 +231,7 @@ fn summary(page: &mut String, charts: &[Chart]) -> fmt::Result {
     writeln!(page, "|---|---|---:|---:|---:|---:|")?;
     for chart in charts.iter().filter(|chart| chart.is_whole()) {
         let slowest = chart.slowest_first()[0].memcpy;
-        // Not bool, of which a copy is normalised.
+        // Except bool, whose values are normalised, so that the cast is no copy.
         let same = chart.speeds.iter().filter(|speed| speed.from == speed.to && speed.from != DType::Bool);
         let (low, high) =
             same.fold((f64::MAX, 0f64), |(low, high), speed| (low.min(speed.memcpy), high.max(speed.memcpy)));
@@ -250,8 +250,8 @@ fn summary(page: &mut String, charts: &[Chart]) -> fmt::Result {
     )
 }
 
-/// What large buffers are to reach: a target that is not a float of 8 bits or fewer, one that is, and the
-/// geometric mean over all.
+/// Returns the goals for large buffers, as fractions of memcpy's speed: for targets that are not floats of 8 bits or
+/// fewer, for those that are, and for the geometric mean over all pairs.
 fn goals_of(isa: Isa) -> Option<[f64; 3]> {
     match isa {
         Isa::Avx512 => Some([0.90, 0.60, 0.95]),
@@ -397,13 +397,13 @@ Nanoseconds of one cast of n elements through a kept `Caster`, and of one memcpy
     Ok(())
 }
 
-/// Pairs of which results are shown both ways.
+/// The pairs whose results are timed both in the caches and past them.
 #[rustfmt::skip]
 const WAYS_PAIRS: [(DType, DType); 10] = {
     use DType::*;
     [(U8, U8), (F64, F32), (I64, I32), (F32, BF16), (BF16, F32), (F32, F8E4M3FN), (F8E4M3FN, BF16), (F8E4M3FN, F32), (I64, I4), (F32, F4E2M1)]
 };
-/// In MiB that are read and written.
+/// The sizes for that, in MiB read and written.
 const WAYS_SIZES: [usize; 6] = [4, 8, 16, 32, 64, 256];
 
 fn ways(page: &mut String, length: Length) -> Result<(), Box<dyn Error>> {

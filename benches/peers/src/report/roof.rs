@@ -1,4 +1,4 @@
-//! Casts as fractions of the null cast, class by class.
+//! The speed of casts as fractions of the null cast's, class by class.
 
 use std::fmt::{self, Write};
 
@@ -6,7 +6,7 @@ use lanecast::{DType, Isa, Kind};
 
 use crate::{Chart, NAMES, Speed, mean};
 
-/// What casts are alike: of the sides' kinds and widths.
+/// Returns the class of a pair, which depends on the kinds and widths of both sides.
 fn class(from: DType, to: DType) -> &'static str {
     let is_complex = |dtype: DType| dtype.part() != dtype;
     let is_float = |dtype: DType| matches!(dtype.kind(), Kind::Float(_));
@@ -31,7 +31,7 @@ fn class(from: DType, to: DType) -> &'static str {
     }
 }
 
-/// In the order of their names.
+/// Groups speeds by class, in the order of the names of classes.
 fn by_class(speeds: &[Speed]) -> Vec<(&'static str, Vec<Speed>)> {
     let mut classes: Vec<(&'static str, Vec<Speed>)> = Vec::new();
     for speed in speeds {
@@ -49,7 +49,7 @@ fn roofs(speeds: &[Speed]) -> f64 {
     mean(speeds.iter().filter_map(|speed| speed.roof))
 }
 
-/// The least geometric mean of all, and of a class, that is wanted.
+/// Returns the goals: the least geometric mean over all pairs, and over a class.
 fn goals(isa: Isa, size: usize) -> Option<[f64; 2]> {
     match (isa, size) {
         (Isa::Avx512, 0) => Some([0.88, 0.55]),
@@ -111,7 +111,7 @@ pub(crate) fn classes(page: &mut String, charts: &[Chart]) -> fmt::Result {
     writeln!(page)
 }
 
-/// The figures of a page as JSON, for the overview of all processors.
+/// Returns the figures of a page as JSON, for the overview of all processors.
 pub(crate) fn figures(cpu: &str, commit: &str, charts: &[Chart]) -> Result<String, fmt::Error> {
     let mut json = format!("{{\n \"cpu\": {cpu:?},\n \"commit\": {commit:?},\n \"figures\": [");
     for (i, chart) in charts.iter().filter(|chart| chart.isa != Isa::Scalar).enumerate() {
