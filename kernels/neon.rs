@@ -449,7 +449,7 @@ impl Tables for Neon {
 impl Floats for Neon {
     ops! {
         abs_f32(self, x: uint8x16_t) -> uint8x16_t = of_f32(vabsq_f32(f32(x)));
-        // If an operand is NaN, the result is NaN.
+        // If an operand is NaN, it is the result, made quiet.
         min_or_nan_f32(self, limit: uint8x16_t, x: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(limit), f32(x)));
         add_f32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vaddq_f32(f32(a), f32(b)));
         mul_f32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vmulq_f32(f32(a), f32(b)));

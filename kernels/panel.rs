@@ -69,7 +69,7 @@ pub(super) unsafe fn cast(
     let casts_rows = casts && d < s && plan.is_ready();
     let width = if casts_rows { d } else { s };
     let panels = Panels { rows, moves, transpose, width, casts_rows, casts_tiles: casts && !casts_rows };
-    // As many rows that a block of columns of them fits into a tile.
+    // So many rows that a block of their columns fits into a tile.
     let height = (DST_RUN / d).min(TILE / LINE).max(LINE / width);
     let length = (SRC_RUN / s).min(PANEL / (height * width));
     let (panel, tiles) = (room, [room.wrapping_add(PANEL), room.wrapping_add(PANEL + TILE)]);

@@ -56,7 +56,8 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
         let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
         // SAFETY: the caller's promise. Every whole block is among the elements. A partial block goes through two buffers that
         // have room for a whole one: only its own bytes are copied to the first, and only its own from the second. Blocks begin
-        // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
+        // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes. `few` gets from one to `LOOPLESS`
+        // elements, which is 0 or `FEW`.
         unsafe {
             // Where no environment is set, the caller may have subnormals flushed: the kernel is run again in one that keeps them.
             if const { C::FLOATS && !C::FLUSHES } && !isa.keeps_subnormals() {
@@ -203,7 +204,7 @@ unsafe fn copy_out<I: Simd, W: Width>(isa: I, room: *mut u8, n: usize, high: boo
 /// Casts one to [`FEW`] elements without a buffer. The compiler sees which registers of a block are empty, and does not compute them.
 ///
 /// # Safety
-/// As for every `RunRows`.
+/// As for every `RunRows`; `n` is from 1 to [`FEW`].
 #[inline(always)]
 unsafe fn few<I: Simd, C: Codec<I>>(
     isa: I,
@@ -214,7 +215,7 @@ unsafe fn few<I: Simd, C: Codec<I>>(
     dst: *mut u8,
     n: usize,
 ) {
-    // SAFETY: the caller's promise; `few` is called with at most `LOOPLESS` elements, which are no more than `FEW`.
+    // SAFETY: the caller's promise.
     unsafe {
         hint::assert_unchecked(n.wrapping_sub(1) < FEW);
         let block = <C::From as Source>::Width::load_few(isa, src, n, src_high);

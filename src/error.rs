@@ -34,7 +34,8 @@ impl fmt::Display for Side {
     }
 }
 
-/// Why a cast failed. Nothing was written, unless it was [cancelled](Error::Cancelled) or [lossy](Error::Lossy).
+/// Why a cast failed. Nothing was written, unless it was [cancelled](Error::Cancelled) or [lossy](Error::Lossy), or a checked cast
+/// found no memory on its way ([`Error::PlanAllocation`]).
 ///
 /// ```
 /// use lanecast::{Error, cast_slice};

@@ -18,7 +18,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 
 /*
  The call succeeded. A call with any other status has written nothing, except with LANECAST_ERR_LOSSY,
- LANECAST_ERR_CANCELLED, and LANECAST_ERR_MEMORY of scaled and checked casts.
+ LANECAST_ERR_CANCELLED, LANECAST_ERR_INTERNAL, and LANECAST_ERR_MEMORY of scaled and checked casts.
  */
 #define LANECAST_OK 0
 
@@ -839,7 +839,7 @@ lanecast_status lanecast_cast_from(lanecast_dtype from,
  An element is lost if it is in any class of lanecast_report but inexact. If any is lost, the status is LANECAST_ERR_LOSSY;
  the destination is written all the same. report may be NULL. validity is NULL, or receives a bitmap of ceil(n / 8) bytes:
  bit i % 8 of byte i / 8 is 0 if element i is lost, and 1 if not. Unused bits of the last byte are 0. After
- LANECAST_ERR_MEMORY, bits of validity may be 0. No two buffers may overlap.
+ LANECAST_ERR_MEMORY, dst has unspecified contents, and bits of validity may be 0. No two buffers may overlap.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP (validity, too), _MEMORY,
  _LOSSY.
 

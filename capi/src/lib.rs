@@ -4,8 +4,9 @@
 //! statuses:
 //! - `LANECAST_ERR_LOSSY` says what a cast found. The cast was done.
 //! - `LANECAST_ERR_CANCELLED` says that a callback stopped a cast, which has written some of its results.
-//! - After `LANECAST_ERR_MEMORY`, what a scaled cast writes has unspecified contents, and the bits of `validity` of a checked
-//!   cast may be 0.
+//! - After `LANECAST_ERR_MEMORY`, what a scaled or a checked cast writes has unspecified contents, and the bits of `validity`
+//!   may be 0.
+//! - After `LANECAST_ERR_INTERNAL`, whatever a call writes has unspecified contents.
 //!
 //! Names, codes and the layout of `lanecast_options` never change; new ones are added at the end.
 
@@ -34,7 +35,7 @@ pub type lanecast_dtype = u8;
 pub type lanecast_status = i32;
 
 /// The call succeeded. A call with any other status has written nothing, except with LANECAST_ERR_LOSSY,
-/// LANECAST_ERR_CANCELLED, and LANECAST_ERR_MEMORY of scaled and checked casts.
+/// LANECAST_ERR_CANCELLED, LANECAST_ERR_INTERNAL, and LANECAST_ERR_MEMORY of scaled and checked casts.
 pub const LANECAST_OK: i32 = 0;
 /// A pointer that must not be NULL is NULL.
 pub const LANECAST_ERR_NULL: i32 = -1;
@@ -529,7 +530,7 @@ impl From<CastReport> for lanecast_report {
 /// An element is lost if it is in any class of lanecast_report but inexact. If any is lost, the status is LANECAST_ERR_LOSSY;
 /// the destination is written all the same. report may be NULL. validity is NULL, or receives a bitmap of ceil(n / 8) bytes:
 /// bit i % 8 of byte i / 8 is 0 if element i is lost, and 1 if not. Unused bits of the last byte are 0. After
-/// LANECAST_ERR_MEMORY, bits of validity may be 0. No two buffers may overlap.
+/// LANECAST_ERR_MEMORY, dst has unspecified contents, and bits of validity may be 0. No two buffers may overlap.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP (validity, too), _MEMORY,
 /// _LOSSY.
 ///

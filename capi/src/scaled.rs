@@ -393,7 +393,7 @@ pub unsafe extern "C" fn lanecast_quantize(
     let a = Quantize { from, src, to, dst, shape, ndim, s, scales, zero_points, compute, tensor_scale, o };
     let quantize = |q: &Quantizer, shape: &[usize], sizes: &Sizes, how: &Parallel<'_>| {
         // SAFETY: the buffers have the sizes that the caller promises, and no two overlap. Scales and zero points that are found
-        // are initialised first.
+        // are initialised first, and so is dst where zero points are found; else it need not be.
         unsafe {
             let src = read("src", src, sizes.data)?;
             if compute == 0 {

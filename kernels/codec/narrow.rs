@@ -620,7 +620,7 @@ impl<I: NarrowsByWords> Codec<I> for ShortToNarrow {
     #[inline(always)]
     fn block(isa: I, k: &ByKey<I>, src: Input<I, Self::From>) -> Block<I, Self::To> {
         let x = src.block;
-        // x| is the smaller one of x and -x, as unsigned numbers.
+        // |x| is the smaller one of x and -x, as unsigned numbers.
         let a = registers!(2, K => {
             isa.min_u16(x[K], isa.or(isa.sub16(isa.splat16(0), x[K]), k.positive))
         });

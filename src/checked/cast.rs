@@ -47,7 +47,8 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// A buffer does not have the size of `n` elements. Nothing was written.
+    /// A buffer does not have the size of `n` elements, and nothing was written; or there is no memory for the check, and the
+    /// contents of the destination are unspecified.
     pub fn cast_checked_uninit<'a>(
         &self,
         src: &[u8],

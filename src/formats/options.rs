@@ -163,7 +163,7 @@ pub struct CastOptions {
     pub isa: Option<Isa>,
     /// The number of bytes, read and written together, from which on results are stored past the caches (non-temporal stores). Default: None. On
     /// x86-64 that is half of the largest cache, but from 1 to 16 MiB; for pairs that an instruction set converts more slowly than memory takes the
-    /// results it is never, or on Intel three times as many bytes (or as many, if results are wider than the source). Elsewhere it is never.
+    /// results it is never, on a Zen 3 as many bytes all the same, or on Intel three times as many bytes (or as many, if results are wider than the source). Elsewhere it is never.
     pub stream_from: Option<usize>,
     /// How a source of fewer than 8 bits an element is packed. Default: low bits first.
     pub src_packing: Packing,

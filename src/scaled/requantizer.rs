@@ -129,7 +129,8 @@ impl ByF64 {
 
 /// Moves a factor that divides the source to the scales of the target, where it multiplies. The quotient stays the same, and
 /// the products of the source become exact, as the way by float64 requires. Nothing is moved if the factor is a power of two,
-/// since products are exact then, or if the scales of the target are, since these have the way by float32.
+/// since products are exact then; if the scales of the target are, since these have the way by float32; or if the target has a
+/// factor of its own.
 fn moved(mut dequantize: Dequantize, mut quantize: Quantize) -> (Dequantize, Quantize) {
     if let (TensorScale::Divide(g), TensorScale::None) = (dequantize.tensor, quantize.tensor)
         && quantize.scale != DType::F8E8M0

@@ -18,7 +18,8 @@ use crate::kernels::simd::NarrowsByF16;
 /// ```
 /// * Of the seven thresholds, no three have the same exponent, because each is at least 1.4 times the one before.
 /// * Mantissas are doubled. A threshold that an exponent does not have is 255.
-/// * The rows of a table: first the 16 thresholds; then the 8 codes of elements that are below no threshold, and `first`.
+/// * The rows of a table: first the 16 thresholds; then, for each `e`, the code of an element that is below neither of its two
+///   thresholds, and `first`.
 pub(in crate::kernels) struct ByThresholds;
 
 /// The number that replaces a NaN, and the sign bit of a code.

@@ -21,7 +21,8 @@ pub(in crate::kernels) trait Reads {
     /// Loads what is needed of the job's table, and leaves room for the tables of groups.
     fn loaded<I: Simd>(isa: I, table: &Table) -> Self::Loaded<I>;
 
-    /// Loads what is needed for a group, if one begins with the next block, or if nothing has been loaded yet (`is_kept`).
+    /// Loads what is needed for a group, if one begins with the next block, or if nothing has been loaded for this row yet.
+    /// `is_kept` says whether something has.
     #[inline(always)]
     fn begin<I: Simd>(_: I, _: &mut Self::Loaded<I>, _: &Scale, _is_kept: bool) {}
 }
