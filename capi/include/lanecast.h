@@ -98,7 +98,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_LOSSY -10
 
 /*
- The version of this interface. It increases when something is added.
+ The version of this interface. It increases with a release that adds something.
  */
 #define LANECAST_ABI_VERSION 5
 

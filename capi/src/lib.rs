@@ -73,7 +73,7 @@ pub const LANECAST_ERR_SHAPE: i32 = -14;
 /// nothing.
 pub const LANECAST_ERR_LOSSY: i32 = -10;
 
-/// The version of this interface. It increases when something is added.
+/// The version of this interface. It increases with a release that adds something.
 pub const LANECAST_ABI_VERSION: u32 = 5;
 
 /// How to cast. lanecast_options_init sets the defaults; a structure of zeros is not valid.

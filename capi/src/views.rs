@@ -440,15 +440,11 @@ pub unsafe extern "C" fn lanecast_check_strided(
         // SAFETY: the caller's promise, as long as the view is used.
         let (caster, src) = unsafe {
             let (caster, options) = caster(from, to, o)?;
-            let (shape, strides) =
-                (numbers("shape", shape, ndim)?, numbers("src_strides", src_strides, ndim)?);
-            if src.is_null() && !shape.contains(&0) {
-                return Err(null("src"));
-            }
+            let shape = numbers("shape", shape, ndim)?;
+            let src = source_view((src, src_strides), shape)?;
             // Views of packed elements are refused, but here is no view of the destination.
             let options = options.dst_packing(Packing::OnePerByte);
-            let caster = Caster::new(caster.from(), caster.to(), &options).map_err(status)?;
-            (caster, StridedView::from_ptr(src.cast(), shape, strides))
+            (Caster::new(caster.from(), caster.to(), &options).map_err(status)?, src)
         };
         let found = caster.report_strided(&src).map_err(status)?;
         // SAFETY: the caller's promise.
@@ -473,18 +469,31 @@ unsafe fn views<'a>(
     // cast.
     unsafe {
         let (caster, _) = caster(from, to, o)?;
-        let (shape, from, to) = (
-            numbers("shape", shape, ndim)?,
-            numbers("src_strides", src_strides, ndim)?,
-            numbers("dst_strides", dst_strides, ndim)?,
-        );
-        for (what, is_null) in [("src", src.is_null()), ("dst", dst.is_null())] {
-            if is_null && !shape.contains(&0) {
-                return Err(null(what));
-            }
+        let shape = numbers("shape", shape, ndim)?;
+        let src = source_view((src, src_strides), shape)?;
+        let strides = numbers("dst_strides", dst_strides, ndim)?;
+        if dst.is_null() && !shape.contains(&0) {
+            return Err(null("dst"));
         }
-        let src = StridedView::from_ptr(src.cast(), shape, from);
-        Ok((caster, src, StridedViewMut::from_ptr(dst.cast(), shape, to)))
+        Ok((caster, src, StridedViewMut::from_ptr(dst.cast(), shape, strides)))
+    }
+}
+
+/// Returns the view of a source. `src` may be NULL if there are no elements.
+///
+/// # Safety
+/// As for `lanecast_cast_strided`, as long as the view is used.
+unsafe fn source_view<'a>(
+    (src, strides): (*const c_void, *const isize),
+    shape: &'a [usize],
+) -> Result<StridedView<'a>, lanecast_status> {
+    // SAFETY: the caller's promise, for the strides and the elements.
+    unsafe {
+        let strides = numbers("src_strides", strides, shape.len())?;
+        if src.is_null() && !shape.contains(&0) {
+            return Err(null("src"));
+        }
+        Ok(StridedView::from_ptr(src.cast(), shape, strides))
     }
 }
 
