@@ -487,6 +487,13 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Ints for Zmm<
         gt32(self, a: __m512i, b: __m512i) -> __mmask16 = _mm512_cmpgt_epi32_mask(a, b);
         select32(self, mask: __mmask16, yes: __m512i, no: __m512i) -> __m512i = _mm512_mask_blend_epi32(mask, no, yes);
         count32(self, mask: __mmask16) -> usize = mask.count_ones() as usize;
+        all_have32(self, x: [__m512i; 4], bits: u32) -> bool = {
+            let bits = self.splat32(bits);
+            let have = _mm512_test_epi32_mask(x[0], bits);
+            let have = _mm512_mask_test_epi32_mask(have, x[1], bits);
+            let have = _mm512_mask_test_epi32_mask(have, x[2], bits);
+            _mm512_mask_test_epi32_mask(have, x[3], bits) == !0
+        };
         tally32(self, mask: __mmask16, tally: Tally<__m512i>) -> Tally<__m512i> =
             Tally { others: tally.others + self.count32(mask), ..tally };
     }
@@ -856,6 +863,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> MarksBeyond
 {
     ops! {
         f32_to_i32_or_min(self, a: __m512i) -> __m512i = self.f32_to_i32(a);
+        f32_to_asked_i32_or_min(self, a: __m512i) -> __m512i = _mm512_cvt_roundps_epi32::<TO_FLOAT>(self.ps(a));
         f64_to_i32_or_min(self, a: [__m512i; 2]) -> __m512i = self.f64_to_i32(a);
     }
 }

@@ -137,6 +137,8 @@ pub(crate) enum How {
     Odd,
     /// In division, the quotient is rounded to float32, to nearest even.
     Over,
+    /// As [`How::Over`], but by the product with the inverse where that is not near a tie, which is faster.
+    OverAtTies,
 }
 
 /// What other packages do in addition, and their profiles repeat.

@@ -284,6 +284,15 @@ pub(crate) trait Ints: Shorts {
     fn select32(self, mask: Self::M32, yes: Self::V, no: Self::V) -> Self::V;
     /// How many lanes are true.
     fn count32(self, mask: Self::M32) -> usize;
+    /// Whether all lanes of all registers have some of these bits, which are not negative.
+    #[inline(always)]
+    fn all_have32(self, x: [Self::V; 4], bits: u32) -> bool {
+        let bits = self.splat32(bits);
+        let low = self.min_u32(self.and(x[0], bits), self.and(x[1], bits));
+        let high = self.min_u32(self.and(x[2], bits), self.and(x[3], bits));
+        let least = self.min_u32(low, high);
+        self.count32(self.gt32(self.splat32(1), least)) == 0
+    }
     /// Adds the number of true lanes to a tally: lane by lane; or, where masks are bits, to its number, which is faster.
     #[inline(always)]
     fn tally32(self, mask: Self::M32, tally: Tally<Self::V>) -> Tally<Self::V> {
@@ -900,6 +909,11 @@ pub(crate) trait SearchesNans: Simd {
 pub(crate) trait MarksBeyond: SearchesNans {
     /// Converts; what is out of range becomes the minimum, and so does a NaN.
     fn f32_to_i32_or_min(self, a: Self::V) -> Self::V;
+    /// As that, but rounds as the control register says.
+    #[inline(always)]
+    fn f32_to_asked_i32_or_min(self, a: Self::V) -> Self::V {
+        self.f32_to_i32_or_min(self.asked_f32(a))
+    }
     fn f64_to_i32_or_min(self, a: [Self::V; 2]) -> Self::V;
 }
 
@@ -1410,6 +1424,8 @@ mod tests {
         let fits = |x: f64| (-2_147_483_648.0..2_147_483_648.0).contains(&x);
         let expected = |x: f64| if fits(x) { x as i32 } else { i32::MIN };
         maps(isa, &whole, |v| isa.f32_to_i32_or_min(v), |x| expected(x.into()));
+        let nearest = |x: f32| expected(f64::from(x).round_ties_even());
+        maps(isa, &singles(), |v| isa.f32_to_asked_i32_or_min(v), nearest);
         let whole: Vec<f64> = whole.iter().map(|&x| f64::from(x)).collect();
         narrows(isa, &whole, |v| isa.f64_to_i32_or_min(v), expected);
     }

@@ -210,8 +210,13 @@ impl<I: MarksBeyond> ToIntegers<I> for ByLimits {
             let v = registers!(4, K => within32(isa, k, number32(isa, x[K], k.half, true)));
             return W::of32::<I, false>(isa, v, k.mask);
         }
-        let x = numbers32(isa, k, asked32(isa, x, k.how));
-        let v = registers!(4, K => isa.f32_to_i32_or_min(isa.min_or_nan_f32(k.high, x[K])));
+        let x = numbers32(isa, k, x);
+        let x = registers!(4, K => isa.min_or_nan_f32(k.high, x[K]));
+        let v = if k.how == Rounds::Rounded {
+            registers!(4, K => isa.f32_to_asked_i32_or_min(x[K]))
+        } else {
+            registers!(4, K => isa.f32_to_i32_or_min(x[K]))
+        };
         packed32::<I, W>(isa, v, k.signed, [k.least, k.mask])
     }
 

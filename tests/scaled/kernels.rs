@@ -28,6 +28,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("short and odd blocks of several rows", odd_blocks);
     suite.test_beside_reference("magnitudes that a profile ignores", ignored_magnitudes);
     suite.test_beside_reference("one quotient of a block beside a tie", beside_ties);
+    suite.test_beside_reference("quotients of packages beside ties", packages_beside_ties);
     suite.test_beside_reference("quotients of 16 bits beside ties, subnormal ones too", ties_between_halves);
     suite.test_beside_reference("quotients of float64 beside what roundings hinge on", beside_hinges);
     suite.test_beside_reference("scales of short blocks of float64 beside what they hinge on", short_blocks);
@@ -414,8 +415,8 @@ impl Given<'_> {
     }
 }
 
-/// Casts that registers quantise by the steps of a package.
-fn packages(isa: Isa) {
+/// Formats that registers quantise by the steps of a package.
+fn steps_of_packages() -> Vec<(DType, Scaling)> {
     use DType::{F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E5M2, I4, I8, U8};
     let by = |profile, scaling: Scaling| scaling.profile(profile);
     let (row, groups) = (Scaling::per_axis(0), Scaling::blocks(&[32], DType::F32));
@@ -441,6 +442,8 @@ fn packages(isa: Isa) {
         (F8E4M3FN, by(Profile::Comfy, Scaling::mx())),
         (F8E4M3FN, by(Profile::Comfy, tensor)),
         (F8E5M2, by(Profile::Comfy, row)),
+        (F8E5M2, by(Profile::Onnx, row)),
+        (F8E5M2, by(Profile::Onnx, row.scale(DType::F16))),
     ];
     for element in [F8E4M3FN, I8, I4] {
         for scale in [DType::F32, DType::BF16, DType::F16] {
@@ -459,9 +462,14 @@ fn packages(isa: Isa) {
             all.push((element, by(Profile::Torchao, Scaling::mx().rule(rule))));
         }
     }
+    all
+}
+
+/// Casts that registers quantise by the steps of a package.
+fn packages(isa: Isa) {
     let random = &mut Random::new(9);
     for _ in 0..(cases() / 300).max(3) {
-        for (element, scaling) in &all {
+        for (element, scaling) in &steps_of_packages() {
             for from in &DATA {
                 let shape = [1 + random.below(4), 8 * (1 + random.below(40))];
                 quantised_of(random, isa, [*from, *element], &shape, *scaling, CastOptions::new());
@@ -531,6 +539,81 @@ fn beside_ties(isa: Isa) {
             let x =
                 at.map(|at| data[at * 8 / to.bits() as usize..][..8 / to.bits().min(8) as usize].to_vec());
             assert_eq!(at, None, "{isa} {from} -> {to} by {by}: {x:?} {options:?}");
+        }
+    }
+}
+
+/// The same by the steps of a package, which may round quotients to the dtype of the data first: beside ties of that, too.
+fn packages_beside_ties(isa: Isa) {
+    use DType::{BF16, F16, F32, F64};
+    let random = &mut Random::new(43);
+    let cast = |src: &[u8], from, to: DType, n| {
+        let (one, mut bytes) =
+            (CastOptions::new().src_packing(Packing::OnePerByte), vec![0; n * to.itemsize()]);
+        lanecast::cast_bytes_with(src, from, &mut bytes, to, n, &one).expect("sizes that fit");
+        bytes
+    };
+    let floats = |bytes: &[u8], dtype, n| -> Vec<f64> {
+        cast(bytes, dtype, F64, n).as_chunks().0.iter().map(|x| f64::from_ne_bytes(*x)).collect()
+    };
+    let beside =
+        |x: f64, ulps: usize| (x as f32).to_bits().wrapping_add(ulps as u32).wrapping_sub(3).to_ne_bytes();
+    let shape = [32, 64];
+    let n = shape[0] * shape[1];
+    for (to, plain) in steps_of_packages() {
+        let codes: Vec<u8> = (0..=u8::MAX >> (8 - to.bits())).collect();
+        let mut values = floats(&codes, to, codes.len());
+        values.retain(|x| x.is_finite() && *x >= 0.0);
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        for (from, round) in [F32, BF16, F16].into_iter().flat_map(|from| (0..8).map(move |i| (from, i))) {
+            let factor = f32::from_bits(0x3F00_0000 + random.below(1 << 24) as u32);
+            let (tensor, factor) = match plain.tensor_scale {
+                TensorScale::ComputeMultiply => (TensorScale::Multiply(factor), f64::from(factor)),
+                TensorScale::ComputeDivide => (TensorScale::Divide(factor), 1.0 / f64::from(factor)),
+                _ => (TensorScale::None, 1.0),
+            };
+            let scaling = plain.tensor_scale(tensor);
+            let new = |isa| Quantizer::new(from, to, &scaling, &CastOptions::new().isa(isa)).ok();
+            let (Some(reference), Some(q)) = (new(Isa::Scalar), new(isa)) else { continue };
+            let significant = if from == BF16 { 8.0 } else { 11.0 };
+            let size = q.scale_bytes(&shape).expect("a size");
+            let groups = size * 8 / scaling.scale_dtype.bits() as usize;
+            let (mut src, mut scales) = (Vec::new(), Vec::new());
+            for _ in 0..groups {
+                // A tie of the target; or a number halfway from there to the next one of the dtype of the data.
+                let tie = |random: &mut Random| {
+                    let low = random.below(values.len() - 1);
+                    let tie = (values[low] + values[low + 1]) / 2.0;
+                    let half = (tie.log2().floor() - significant).exp2();
+                    tie + random.pick(&[0.0, half, -half])
+                };
+                // An element, and a scale by which its quotient lies beside a tie.
+                let x = cast(&(1.0 + random.below(1 << 11) as f64 / 2048.0).to_ne_bytes(), F64, from, 1);
+                let scale = beside(floats(&x, from, 1)[0] / tie(random) / factor, random.below(7));
+                let scale = cast(&scale, F32, scaling.scale_dtype, 1);
+                let by = floats(&scale, scaling.scale_dtype, 1)[0] * factor;
+                let at = random.below(n / groups);
+                for i in 0..n / groups {
+                    // Others among them, which have the bits for that if they are float32.
+                    let quotient = if round % 2 == 1 && i % 64 == at % 64 {
+                        tie(random)
+                    } else {
+                        random.below(999) as f64 / 99.0
+                    };
+                    let other = cast(&beside(quotient * by, random.below(7)), F32, from, 1);
+                    src.extend_from_slice(if i == at { &x } else { &other });
+                }
+                scales.extend_from_slice(&scale);
+            }
+            let [expected, found] = [reference, q].map(|q| {
+                let mut codes = vec![0; q.code_bytes(&shape).expect("a size")];
+                q.quantize_given(&src, &shape, &scales, None, &mut codes).expect("sizes that fit");
+                codes
+            });
+            let at = first_difference(&expected, &found).map(|at| at * 8 / to.bits() as usize);
+            let x = at.map(|at| (at, floats(&src[at * from.itemsize()..][..from.itemsize()], from, 1)));
+            assert_eq!(x, None, "{isa} {from} -> {to}: {scaling:?}");
         }
     }
 }

@@ -3,12 +3,12 @@
 use core::marker::PhantomData;
 
 use super::super::float::{NearF32, SIGN};
-use super::super::source::{AsF32, Input, bits, format};
+use super::super::source::{AsF32, Input, Source, bits, format};
 use super::super::width::registers;
 use super::arrays::numbers;
 use super::under::{Of, Scaled, Under};
 use crate::formats::dtype::{DType, FloatFormat};
-use crate::kernels::scale::{Factor, How};
+use crate::kernels::scale::{Factor, How, Scale};
 use crate::kernels::simd::Simd;
 
 /// Elements divided by their scales, in front of an encoder to a target whose ties are `T`.
@@ -34,29 +34,20 @@ impl<I: Simd, S: AsF32<I>, T: Ties> AsF32<I> for Quotient<S, T> {
         if scale.others.loses_sign {
             x = registers!(4, K => isa.add_f32(x[K], isa.splat32(0)));
         }
-        let divides = scale.how == How::Over;
-        let s = numbers(isa, &scale, if divides { scale.scales } else { scale.inverses });
-        let mut q = if divides {
-            registers!(4, K => isa.div_f32(x[K], s[K]))
-        } else {
-            registers!(4, K => isa.mul_f32(x[K], s[K]))
-        };
-        if scale.how == How::Odd && T::may_tie(isa, q) {
-            let scales = numbers(isa, &scale, scale.scales);
-            let m = registers!(4, K => {
-                let near = isa.and(isa.add32(q[K], isa.splat32(0x800)), isa.splat32(!0xFFF));
-                // The sum of 0x800 and the largest NaN is no longer a NaN. Sources of 16 bits have no NaN that large.
-                if const { bits::<S>() < 32 } {
-                    near
-                } else {
-                    let is_nan = isa.gt32(isa.abs_f32(q[K]), isa.splat32(0x7F80_0000));
-                    isa.select32(is_nan, q[K], near)
+        let mut q = 'quotient: {
+            if scale.how != How::Over {
+                let s = numbers(isa, &scale, scale.inverses);
+                let q = registers!(4, K => isa.mul_f32(x[K], s[K]));
+                if scale.how == How::Near || !T::may_tie(isa, q) {
+                    break 'quotient q;
                 }
-            });
-            let minus = registers!(4, K => isa.xor(m[K], isa.splat32(SIGN)));
-            let t = registers!(4, K => rest(isa, scale.tensor, x[K], minus[K], scales[K]));
-            q = registers!(4, K => towards(isa, x[K], m[K], t[K]));
-        }
+                if scale.how == How::Odd {
+                    break 'quotient odd::<I, S>(isa, &scale, x, q);
+                }
+            }
+            let s = numbers(isa, &scale, scale.scales);
+            registers!(4, K => isa.div_f32(x[K], s[K]))
+        };
         if scale.others.keeps {
             q = S::kept(isa, q);
         }
@@ -84,6 +75,25 @@ impl<I: Simd, S: AsF32<I>, T: Ties> NearF32<I> for Quotient<S, T> {
     fn near(isa: I, src: Input<I, Self>) -> [I::V; 4] {
         Self::f32(isa, src)
     }
+}
+
+/// Rounds the quotients of `x` to odd. `q` are the products with the inverses.
+#[inline(always)]
+fn odd<I: Simd, S: Source>(isa: I, scale: &Scale, x: [I::V; 4], q: [I::V; 4]) -> [I::V; 4] {
+    let scales = numbers(isa, scale, scale.scales);
+    let m = registers!(4, K => {
+        let near = isa.and(isa.add32(q[K], isa.splat32(0x800)), isa.splat32(!0xFFF));
+        // The sum of 0x800 and the largest NaN is no longer a NaN. Sources of 16 bits have no NaN that large.
+        if const { bits::<S>() < 32 } {
+            near
+        } else {
+            let is_nan = isa.gt32(isa.abs_f32(q[K]), isa.splat32(0x7F80_0000));
+            isa.select32(is_nan, q[K], near)
+        }
+    });
+    let minus = registers!(4, K => isa.xor(m[K], isa.splat32(SIGN)));
+    let t = registers!(4, K => rest(isa, scale.tensor, x[K], minus[K], scales[K]));
+    registers!(4, K => towards(isa, x[K], m[K], t[K]))
 }
 
 /// x - m * (scale with factor), or a number of the same sign, where m has up to 12 bits.
@@ -129,16 +139,17 @@ pub(in crate::kernels) struct OfAny;
 impl Ties for OfAny {
     #[inline(always)]
     fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool {
-        is_near::<I, 8>(isa, q, 0, 1 << 15)
+        is_near(isa, q, 0, 1 << 15)
     }
 }
 
 /// The ties of integers of up to 8 bits: the middles between them.
 ///
 /// ```text
-/// s = q + 1.5 * 2^9         in [2^9, 2^10), the ulps are 2^-14, and q is wrong by one of them at most
+/// s = q + 1.5 * 2^9 + 0.5 + 2^-14      in [2^9, 2^10), the ulps are 2^-14, and q is wrong by less than one of them
 /// ```
-/// If s is outside, q is below -2^8 or at least 2^8: it saturates, however it is rounded and whatever the zero point is.
+/// Near a tie, s is 0 to 2 ulps above an integer, so that all bits from 2^-12 to 2^-1 are 0. If s is outside, q is below -2^8 or
+/// above 2^8 - 1: it saturates, however it is rounded and whatever the zero point is.
 pub(in crate::kernels) struct OfIntegers;
 
 impl Ties for OfIntegers {
@@ -146,8 +157,9 @@ impl Ties for OfIntegers {
 
     #[inline(always)]
     fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool {
-        let s = registers!(4, K => isa.add_f32(q[K], isa.splat32(768f32.to_bits())));
-        is_near::<I, 2>(isa, s, 1 << 13, 1 << 14)
+        let more = isa.splat32(const { (768.5f32 + 1.0 / 16_384.0).to_bits() });
+        let s = registers!(4, K => isa.add_f32(q[K], more));
+        !isa.all_have32(s, (1 << 14) - (1 << 2))
     }
 }
 
@@ -172,15 +184,13 @@ impl<const DTYPE: usize> Ties for OfFloat<DTYPE> {
             let a = isa.and(q[K], isa.splat32(!SIGN));
             isa.add_f32(a, isa.max_u32(a, least))
         });
-        is_near::<I, 8>(isa, s, 1 << (22 - mantissa), 1 << (23 - mantissa))
+        is_near(isa, s, 1 << (22 - mantissa), 1 << (23 - mantissa))
     }
 }
 
-/// Whether any lane of four registers is within `NEAR` of `at` plus a multiple of `every`, which is a power of two.
+/// Whether any lane of four registers is within 7 of `at` plus a multiple of `every`, which is a power of two.
 #[inline(always)]
-fn is_near<I: Simd, const NEAR: u32>(isa: I, x: [I::V; 4], at: u32, every: u32) -> bool {
-    let (added, mask) = (isa.splat32(NEAR.wrapping_sub(at)), isa.splat32(every - 1));
-    let beyond = registers!(4, K => isa.and(isa.add32(x[K], added), mask));
-    let least = isa.min_u32(isa.min_u32(beyond[0], beyond[1]), isa.min_u32(beyond[2], beyond[3]));
-    isa.count32(isa.gt32(isa.splat32(2 * NEAR + 1), least)) != 0
+fn is_near<I: Simd>(isa: I, x: [I::V; 4], at: u32, every: u32) -> bool {
+    let added = isa.splat32(8u32.wrapping_sub(at));
+    !isa.all_have32(registers!(4, K => isa.add32(x[K], added)), every - 16)
 }

@@ -4,6 +4,7 @@
 use super::decided::ByMantissas;
 use super::{Buffers, Divide, Division};
 use crate::formats::dtype::DType;
+use crate::formats::isa::Isa;
 use crate::kernels::memory::bytes_of;
 use crate::kernels::scaled::{Factor, How, LEAST_GROUP, Rows, ScaleArrays};
 use crate::kernels::scales::{self, Bounds, Near, Operation, TIES, WRONG};
@@ -284,7 +285,7 @@ impl Divide<'_> {
             let Buffers { scales, inverses, flags, amax, .. } = buffers;
             let flags = &mut flags[..groups];
             flags.fill(if is_done { 0 } else { WRONG });
-            let by = if self.decided.how == How::Over { scales } else { inverses };
+            let by: &[f32] = if how == How::Over { scales } else { inverses };
             // The kernel takes positive finite numbers. What the profile's IEEE arithmetic makes of zero, negative numbers, Inf
             // and NaN is left to the reference.
             let bounds = Bounds { range: 1..0x7F80_0000, zero: false, negative: false };
@@ -296,12 +297,9 @@ impl Divide<'_> {
                     wrong |= WRONG;
                 }
             }
-            return Division {
-                how,
-                flags: if is_done { wrong } else { WRONG },
-                by_mantissas: false,
-                next: 0,
-            };
+            let flags = if is_done { wrong } else { WRONG };
+            let how = self.by_inverses(groups, buffers);
+            return Division { how, flags, by_mantissas: false, next: 0 };
         }
         if self.g != 1.0 {
             scales::with_tensor(self.isa, Factor::times(self.g), scales);
@@ -309,7 +307,7 @@ impl Divide<'_> {
         let range = match self.decided.how {
             // 2^-127 to 2^127: the powers of two whose inverses are float32s, too.
             How::Near => 0x40_0000..0x7F00_0001,
-            How::Odd | How::Over => LEAST..MOST,
+            How::Odd | How::Over | How::OverAtTies => LEAST..MOST,
         };
         let flags = &mut buffers.flags[..groups];
         flags.fill(0);
@@ -323,6 +321,31 @@ impl Divide<'_> {
             wrong |= scales::bounded(self.isa, numbers, &bounds, flags);
         }
         self.inverses(groups, wrong, buffers)
+    }
+
+    /// Returns how a profile divides by the scales, and computes their inverses where they serve for that.
+    ///
+    /// Where a profile rounds quotients to bfloat16, elements and scales are bfloat16s. Ties of bfloat16 have 9 bits and are odd, so
+    /// no such quotient is one, or within 2^-17 of one: the product with the inverse, which is nearer, is as good. Quotients of
+    /// float16s may be as near as an ulp of float32.
+    fn by_inverses(&self, groups: usize, buffers: &mut Buffers) -> How {
+        let (how, Quantize { from, to, .. }) = (self.decided.how, *self.job.quantize);
+        let keeps = self.decided.others.keeps && from != DType::F32;
+        let by_inverses = match from {
+            DType::BF16 if keeps => How::Near,
+            _ if keeps => How::Over,
+            // Registers of up to 32 bytes divide as fast as they find ties of floats; and float4 has short blocks.
+            _ if to.float_format().is_some() && (self.isa.isa() != Isa::Avx512 || to.bits() < 8) => How::Over,
+            _ => How::OverAtTies,
+        };
+        let Buffers { scales, inverses, .. } = buffers;
+        let scales = &scales[..groups];
+        let is_within = |scale: &f32| (LEAST..MOST).contains(&scale.to_bits());
+        if how != How::Over || by_inverses == how || !scales.iter().fold(true, |all, x| all & is_within(x)) {
+            return how;
+        }
+        scales::inverses(self.isa, scales, Factor::NONE, &mut inverses[..groups], None, &mut []);
+        by_inverses
     }
 
     /// Inverts the scales. Where that pays, each inverse is chosen such that no product of an element lands on the wrong side
