@@ -41,16 +41,16 @@ const SIGNALS: u64 = 50;
 /// Casts an array to another dtype: every pair of the dtypes of NumPy and ml_dtypes, rounded once.
 ///
 /// x: an ndarray, a buffer (bytes are uint8), a DLPack object (a tensor of torch, also of its float8 dtypes) or a
-///     nested list. Strides, byte orders and alignments do not matter, and nothing is copied first. Subclasses become
-///     ndarrays: masks of masked arrays are not looked at, but by lanecast.masked.
+///     nested list. Strides, byte orders and alignments do not matter, and x is not copied first, unless out overlaps it.
+///     Subclasses become ndarrays; the mask of a masked array is ignored (lanecast.masked takes it).
 /// dtype: what NumPy takes as a dtype, a type of ml_dtypes, a dtype of torch, or a name.
 /// out: where to write the result: an ndarray, a writable buffer or a DLPack object of that shape and dtype. It may be a
 ///     view of x.
 /// order: "K", "C", "F" or "A", as in numpy.ndarray.astype.
 /// casting: "no", "equiv", "safe", "same_kind", "same_value" or "unsafe"; "same_value" refuses values that would
 ///     change, with a LossError.
-/// threads: how many; None: those that pay, at most LANECAST_NUM_THREADS.
-/// progress: called with the elements done and all elements; if it returns False, Cancelled is raised.
+/// threads: how many; None: as many as pay off, at most LANECAST_NUM_THREADS.
+/// progress: called with the number of elements done and of all elements; if it returns False, Cancelled is raised.
 /// options: rounding, int_rounding, saturate, float_to_int, int_to_int, nan_to_finite, e8m0_rounding, profile; stochastic: a
 ///     seed, or (seed, number of the first element): floats of 16 bits or fewer are rounded by chance.
 ///
@@ -176,11 +176,11 @@ pub(crate) fn wanted_out<'py>(
     let dst = View::write(out)?;
     if dst.of != of {
         let given = dst.array.as_any().getattr("dtype")?;
-        return Err(PyValueError::new_err(format!("out has dtype {given}, needed is {descr}")));
+        return Err(PyValueError::new_err(format!("out has dtype {given}; it must be {descr}")));
     }
     if dst.shape != shape {
         let [given, needed] = [&dst.shape, shape].map(tuple);
-        return Err(PyValueError::new_err(format!("out has shape {given}, needed is {needed}")));
+        return Err(PyValueError::new_err(format!("out has shape {given}; it must be {needed}")));
     }
     Ok(dst)
 }
@@ -205,7 +205,7 @@ pub(crate) fn read_threads(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<
     let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };
     let message = || -> PyResult<String> {
         let given = given.repr()?;
-        Ok(format!("threads is {given}; it must be a positive integer, or None for those that pay"))
+        Ok(format!("threads is {given}; it must be a positive integer, or None for as many as pay off"))
     };
     if given.is_instance_of::<PyBool>() {
         return Err(PyTypeError::new_err(message()?));
@@ -223,7 +223,7 @@ pub(crate) fn read_progress<'py>(given: Option<&Bound<'py, PyAny>>) -> PyResult<
         Some(given) if given.is_none() => Ok(None),
         Some(given) if given.is_callable() => Ok(Some(given.clone())),
         Some(given) => Err(PyTypeError::new_err(format!(
-            "progress is {}; it must be a function of the elements done and of all elements, or None",
+            "progress is {}; it must be a function of two numbers, what is done and the total, or None",
             given.repr()?
         ))),
     }
@@ -547,7 +547,7 @@ fn wanted_threads(py: Python<'_>) -> PyResult<impl FnOnce() -> Option<usize>> {
     if let Some(text) = bad {
         warn(
             py,
-            &format!("LANECAST_NUM_THREADS is '{text}'; it must be a positive integer, and is ignored"),
+            &format!("LANECAST_NUM_THREADS is '{text}', which is ignored; it must be a positive integer"),
         )?;
     }
     let threads = THREADS.load(Ordering::Relaxed);

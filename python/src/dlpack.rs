@@ -191,7 +191,7 @@ pub(crate) fn import_tensor<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<H
     // torch would export the elements without the pending change of sign.
     if given.call_method0(intern!(py, "is_neg")).is_ok_and(|is_neg| is_neg.is_truthy().unwrap_or(false)) {
         return Err(PyBufferError::new_err(
-            "x is a view of torch whose elements count with the opposite sign; lanecast needs them as they lie (x.resolve_neg())",
+            "the tensor has its negative bit set, so that its memory holds the opposite values; call resolve_neg() first",
         ));
     }
     let Some(export) = torch.export.filter(|_| is_plain) else { return Ok(None) };
@@ -221,7 +221,7 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     if !given.hasattr("__dlpack__")? {
         let what = given.get_type().qualname()?;
         return Err(PyTypeError::new_err(format!(
-            "x is of type {what}; it must be an object that has __dlpack__"
+            "x is of type {what}; it must be an object with __dlpack__"
         )));
     }
     if given.hasattr("__dlpack_device__")? {
@@ -233,7 +233,7 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
         };
         let Ok((kind, id)) = read() else {
             return Err(PyBufferError::new_err(format!(
-                "__dlpack_device__ of x gave {}; lanecast needs the number of a kind of device, and that of the device",
+                "__dlpack_device__ returned {}; it must return the type of a device and its number, as two integers",
                 device.repr()?
             )));
         };
@@ -253,9 +253,7 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
         other => other?,
     };
     let capsule = capsule.cast_into::<PyCapsule>().map_err(|_| {
-        PyBufferError::new_err(
-            "__dlpack__ of x gave no capsule; lanecast needs one that holds a DLPack tensor",
-        )
+        PyBufferError::new_err("__dlpack__ returned something other than a capsule with a DLPack tensor")
     })?;
     take(&capsule, unsaid)
 }
@@ -266,7 +264,7 @@ fn on_cpu(kind: i32, id: i32) -> PyResult<()> {
     }
     let device = device_name(kind, id);
     Err(PyBufferError::new_err(format!(
-        "x is on {device}; lanecast casts in CPU memory. Copy it there first (x.cpu())"
+        "the tensor is on {device}; lanecast casts in CPU memory, so copy it there first (with .cpu() in torch)"
     )))
 }
 
@@ -292,8 +290,8 @@ fn take<'py>(capsule: &Bound<'py, PyCapsule>, unsaid: u64) -> PyResult<Handed<'p
             hand_over(py, Imported(Which::Old(tensor)), &known, unsaid)
         } else {
             Err(PyBufferError::new_err(
-                "the capsule of x holds no DLPack tensor that is still to be had: its name is neither 'dltensor' nor \
-                 'dltensor_versioned'",
+                "the capsule of __dlpack__ holds no DLPack tensor, or one that was consumed before: its name is neither \
+                 'dltensor' nor 'dltensor_versioned'",
             ))
         }
     }
@@ -312,7 +310,7 @@ unsafe fn own<'py>(py: Python<'py>, tensor: *mut Versioned) -> PyResult<Handed<'
     };
     let Some((tensor, flags)) = known else {
         return Err(PyBufferError::new_err(format!(
-            "the tensor of x is of DLPack {major}; lanecast reads version 1 and the one before it"
+            "the tensor has version {major} of DLPack; lanecast reads version 1, and tensors without a version"
         )));
     };
     hand_over(py, imported, &tensor, flags)
@@ -331,10 +329,13 @@ fn layout(tensor: &Tensor, itemsize: usize) -> PyResult<Layout> {
     let refuse = |message: String| Err(PyBufferError::new_err(message));
     let ndim = usize::try_from(tensor.ndim).ok().filter(|&ndim| ndim <= MOST_DIMENSIONS);
     let Some(ndim) = ndim else {
-        return refuse(format!("x has {} dimensions; lanecast reads 0 to {MOST_DIMENSIONS}", tensor.ndim));
+        return refuse(format!(
+            "the tensor has {} dimensions; lanecast reads 0 to {MOST_DIMENSIONS}",
+            tensor.ndim
+        ));
     };
     if ndim > 0 && tensor.shape.is_null() {
-        return refuse("x has dimensions and no shape".to_owned());
+        return refuse("the tensor has dimensions, but its shape is NULL".to_owned());
     }
     let size = itemsize as i128;
     let mut shape = Vec::with_capacity(ndim);
@@ -343,7 +344,9 @@ fn layout(tensor: &Tensor, itemsize: usize) -> PyResult<Layout> {
         // SAFETY: the shape has `ndim` lengths.
         let extent = unsafe { *tensor.shape.add(i) };
         let Ok(extent) = usize::try_from(extent) else {
-            return refuse(format!("dimension {i} of x has {extent} elements"));
+            return refuse(format!(
+                "dimension {i} of the tensor has {extent} elements; it must have 0 or more"
+            ));
         };
         shape.push(extent);
     }
@@ -362,11 +365,15 @@ fn layout(tensor: &Tensor, itemsize: usize) -> PyResult<Layout> {
         span = span.saturating_add((extent - 1).max(0).saturating_mul(stride.abs()));
         match isize::try_from(stride) {
             Ok(stride) => strides[i] = stride,
-            Err(_) => return refuse(format!("dimension {i} of x has a stride of {stride} bytes")),
+            Err(_) => {
+                return refuse(format!(
+                    "dimension {i} of the tensor has a stride of {stride} bytes, which leads out of the address space"
+                ));
+            }
         }
     }
     if elements > 0 && (span.max(dense) > isize::MAX as i128 || tensor.data.is_null()) {
-        return refuse("x does not lie in memory: its data is NULL, or its shape and strides lead out of the address space".to_owned());
+        return refuse("the tensor is not in memory: its data is NULL, or its shape and strides lead out of the address space".to_owned());
     }
     Ok(Layout { shape, strides, elements })
 }
@@ -377,7 +384,7 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
     let Some(dtype) = DType::from_dlpack(tensor.code, tensor.bits, 1) else {
         let (code, bits) = (tensor.code, tensor.bits);
         return refuse(format!(
-            "x has the DLPack type of code {code} and {bits} bits, which lanecast does not cast"
+            "the tensor has the DLPack type of code {code} and {bits} bits, which lanecast does not cast"
         ));
     };
     let is_packed = dtype.is_packed() && flags & PADDED == 0;
@@ -386,7 +393,7 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
     let are_bytes = is_packed && lanes * usize::from(tensor.bits) == 8 && tensor.ndim > 0;
     if lanes != 1 && !are_bytes {
         return refuse(format!(
-            "x has {lanes} lanes; lanecast reads DLPack tensors of one lane, or of lanes that are packed into a byte"
+            "the tensor has {lanes} lanes; it must have one, or as many as are packed into one byte"
         ));
     }
     let Layout { mut shape, strides, elements } = layout(tensor, dtype.itemsize())?;
@@ -403,7 +410,7 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
     for (&extent, &stride) in shape.iter().zip(&strides).rev() {
         if extent > 1 && stride != dense && elements > 0 {
             return refuse(format!(
-                "x holds {dtype} packed with strides; lanecast reads packed elements that lie behind each other (x.contiguous())"
+                "the tensor holds packed {dtype} with strides; packed elements must be contiguous (call contiguous() first)"
             ));
         }
         dense *= extent as isize;
@@ -443,7 +450,7 @@ pub(crate) fn dlpack_capsule<'py>(
     let writable = unsafe { (*array.as_array_ptr()).fields.flags } & numpy::npyffi::NPY_ARRAY_WRITEABLE != 0;
     if view.of.swapped {
         return Err(PyBufferError::new_err(
-            "the array is not in the byte order of the machine, which DLPack needs",
+            "the array is not in the byte order of the machine, which DLPack needs; pass a.astype(a.dtype.newbyteorder('='))",
         ));
     }
     let mut flags = if writable { 0 } else { READ_ONLY };
@@ -473,7 +480,7 @@ pub(crate) fn dlpack_capsule<'py>(
             let mut steps = view.shape.iter().zip(&view.strides).filter(steps);
             if !is_empty && steps.any(|(_, stride)| stride % size != 0) {
                 return Err(PyBufferError::new_err(
-                    "the strides are no multiples of an element, which DLPack needs",
+                    "the strides are not multiples of the element size, which DLPack needs; pass a copy (a.copy())",
                 ));
             }
             if view.of.dtype.is_packed() {
@@ -487,10 +494,10 @@ pub(crate) fn dlpack_capsule<'py>(
         let what = if flags & READ_ONLY != 0 {
             "a read-only array"
         } else {
-            "one element of fewer than 8 bits per byte"
+            "an array with one element of fewer than 8 bits per byte"
         };
         return Err(PyBufferError::new_err(format!(
-            "{what} needs DLPack 1.0, which the consumer does not ask for (max_version)"
+            "{what} needs DLPack 1.0, but the consumer did not ask for it with max_version"
         )));
     }
     let Some((code, bits, lanes)) = dtype.to_dlpack() else {

@@ -89,7 +89,7 @@ impl Table {
         match &self.descrs[usize::from(dtype.code())] {
             Some(descr) => Ok(descr.bind(py).clone()),
             None => Err(PyTypeError::new_err(format!(
-                "the installed ml_dtypes has no {dtype}; lanecast needs a newer one for it"
+                "the installed ml_dtypes has no {dtype}, which arrays of it need; a newer release may have it"
             ))),
         }
     }
@@ -145,8 +145,8 @@ pub(crate) fn refused_array(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
         b'M' | b'm' => "its numbers are numpy.asarray(x).view('int64')",
         b'V' if descr.has_fields() => "each field is an array of its own: x['name']",
         // NumPy reads such an array from a file that was saved with a dtype of ml_dtypes.
-        b'V' if descr.itemsize() == 1 => "say which dtype it is of, as x.view('float8_e4m3fn')",
-        b'V' if descr.itemsize() == 2 => "say which dtype it is of: x.view('bfloat16')",
+        b'V' if descr.itemsize() == 1 => "say which dtype its bytes are, as in x.view('float8_e4m3fn')",
+        b'V' if descr.itemsize() == 2 => "say which dtype its bytes are, as in x.view('bfloat16')",
         b'V' => "its bytes are x.view('uint8')",
         _ => return refused("cannot cast an array of", descr),
     };
@@ -212,7 +212,7 @@ pub(crate) fn read<'py>(given: &Bound<'py, PyAny>) -> PyResult<(Ordered, Bound<'
     } else if let Some(dtype) = named(given) {
         table.descr(py, dtype)?
     } else if given.is_none() {
-        return Err(PyTypeError::new_err("dtype is None; lanecast needs a dtype, a type or a name"));
+        return Err(PyTypeError::new_err("dtype is None; it must be a dtype, a type or a name"));
     } else {
         PyArrayDescr::new(py, given).map_err(|_| refused("there is no dtype", given))?
     };

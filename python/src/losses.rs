@@ -211,7 +211,9 @@ fn refusal(
         }
         Err(error) => failed(error),
         // Other code has written to it.
-        Ok(()) => PyValueError::new_err(format!("element {first} changed while it was cast")),
+        Ok(()) => {
+            PyValueError::new_err(format!("element {first} was changed by other code while it was cast"))
+        }
     }
 }
 
@@ -240,14 +242,14 @@ pub(crate) fn masked<'py>(
     let (src, n) = (src.contiguous()?, dst.len());
     if let Some(shape) = shape.filter(|shape| *shape != src.shape) {
         let [given, needed] = [&shape, &src.shape].map(|shape| tuple(shape));
-        return Err(PyValueError::new_err(format!("valid has shape {given}, needed is {needed}")));
+        return Err(PyValueError::new_err(format!("valid has shape {given}; it must be {needed}")));
     }
     let mut bits = vec![0u8; n.div_ceil(8)];
     if let Some(valid) = &valid
         && valid.len() < bits.len()
     {
         return Err(PyValueError::new_err(format!(
-            "valid has {} bytes, needed are {} for {n} elements",
+            "valid has {} bytes; {n} elements need at least {}",
             valid.len(),
             bits.len(),
         )));

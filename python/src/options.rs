@@ -56,8 +56,9 @@ pub(crate) fn read(given: Option<&Bound<'_, PyDict>>, others: &[&str]) -> PyResu
                 options = options.int_rounding(rounding).narrow_int_rounding(rounding);
             }
             "saturate" => {
-                options = match value.cast::<PyBool>() {
-                    Ok(value) => options.saturate(value.is_true()),
+                // Takes a bool of NumPy, too.
+                options = match value.extract::<bool>() {
+                    Ok(value) => options.saturate(value),
                     Err(_) => options.saturation(choose(&name, &value, SATURATIONS, &["True", "False"])?),
                 }
             }
@@ -95,7 +96,7 @@ fn stochastic(options: CastOptions, value: &Bound<'_, PyAny>) -> PyResult<CastOp
         return Ok(options);
     }
     let message = format!(
-        "stochastic is {}; it must be a seed, or a seed and the number of the first element, each from 0 to 2**64 - 1",
+        "stochastic is {}; it must be a seed, or (seed, number of the first element), each from 0 to 2**64 - 1",
         value.repr()?
     );
     if value.is_instance_of::<PyBool>() {
@@ -127,7 +128,11 @@ pub(crate) fn choose<T: Copy>(
 }
 
 fn unknown(name: &str, others: &[&str]) -> PyErr {
-    let known = || NAMES.iter().chain(others).copied();
+    // What quantises has those of integers in the scaling, or not at all.
+    let quantises = others.contains(&"high_first");
+    let is_taken =
+        |name: &&&str| !(quantises && matches!(**name, "int_rounding" | "float_to_int" | "int_to_int"));
+    let known = || NAMES.iter().filter(is_taken).chain(others).copied();
     let nearest = known().min_by_key(|known| distance(name, known)).unwrap_or_default();
     let all: Vec<_> = known().collect();
     let hint = if distance(name, nearest) <= 1 + nearest.len() / 3 {

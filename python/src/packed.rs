@@ -43,7 +43,7 @@ impl<'py> Packed<'py> {
         let Ok(shape) = shape.extract::<Vec<usize>>() else {
             let given = shape.repr()?;
             return Err(PyValueError::new_err(format!(
-                "shape is {given}; packed elements need extents that are not negative"
+                "shape is {given}; it must be a sequence of integers that are not negative"
             )));
         };
         Self { data, dtype, shape, high_first }.checked()
@@ -52,11 +52,11 @@ impl<'py> Packed<'py> {
     /// Checks that there are as many bytes as the shape needs.
     pub(crate) fn checked(self) -> PyResult<Self> {
         if self.data.of != Ordered::native(DType::U8) || !self.data.is_contiguous() {
-            return Err(PyValueError::new_err("packed elements are contiguous bytes (uint8)"));
+            return Err(PyValueError::new_err("data of packed elements must be contiguous bytes (uint8)"));
         }
         if !self.dtype.is_packed() {
             return Err(PyValueError::new_err(format!(
-                "{} has {} bits; only dtypes of fewer than 8 bits are packed",
+                "{} has {} bits; only dtypes of fewer than 8 bits can be packed",
                 self.dtype,
                 self.dtype.bits()
             )));
@@ -66,7 +66,7 @@ impl<'py> Packed<'py> {
         if needed != Some(self.data.len()) {
             let needed = needed.map_or("more than there can be".to_owned(), |needed| needed.to_string());
             return Err(PyValueError::new_err(format!(
-                "data has {} bytes, needed are {needed} for shape {} of {}",
+                "data has {} bytes; shape {} of {} needs {needed}",
                 self.data.len(),
                 tuple(&self.shape),
                 self.dtype

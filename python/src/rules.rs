@@ -12,7 +12,7 @@ use crate::dtypes::{meant, meant_ordered};
 fn rules_of(given: &Bound<'_, PyAny>) -> PyResult<&'static Rules> {
     let Ok(name) = given.cast::<PyString>() else {
         return Err(PyTypeError::new_err(format!(
-            "rules is {}; it must be the name of a ruleset, as 'numpy'",
+            "rules is {}; it must be the name of a ruleset, such as 'numpy'",
             given.repr()?
         )));
     };

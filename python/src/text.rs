@@ -89,7 +89,7 @@ pub(crate) fn pack<'py>(x: &Bound<'py, PyAny>, high_first: bool) -> PyResult<Pac
     let (n, dtype) = (src.len(), src.of.dtype);
     if !dtype.is_packed() {
         return Err(PyTypeError::new_err(format!(
-            "x has {dtype}; only dtypes of fewer than 8 bits can be packed"
+            "x has dtype {dtype}; only dtypes of fewer than 8 bits can be packed"
         )));
     }
     let options = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(packing(high_first));

@@ -55,7 +55,7 @@ impl<'py> View<'py> {
                 Handed::Array(array) => array,
                 Handed::Packed(packed) => {
                     return Err(PyValueError::new_err(format!(
-                        "out holds {} packed; it must have one element per byte",
+                        "out holds packed {}; it must have one element per byte",
                         packed.dtype
                     )));
                 }
@@ -199,7 +199,8 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
                     || error.is_instance_of::<PyTypeError>(py))
                     && given.hasattr("__array__")? =>
             {
-                as_array(given).map(Handed::Array).map_err(|_| error)
+                let are_lists = of_lists(given)?.is_some();
+                as_array(given).map(Handed::Array).map_err(|other| if are_lists { other } else { error })
             }
             other => other,
         };
@@ -228,9 +229,13 @@ fn check_nulls(given: &Bound<'_, PyAny>) -> PyResult<()> {
     if nulls == 0 {
         return Ok(());
     }
-    let way = if one { "lanecast.masked(x, dtype) gives" } else { "lanecast.masked of each column gives" };
+    let of = match of_lists(given)? {
+        Some(elements) => format!("({elements}, dtype)"),
+        None if one => "(x, dtype)".to_owned(),
+        None => " of each column".to_owned(),
+    };
     Err(PyValueError::new_err(format!(
-        "x has {nulls} null{}; {way} the numbers, and which of them are there",
+        "x has {nulls} null{}; lanecast.masked{of} gives the values, and which of them are not null",
         if nulls == 1 { "" } else { "s" }
     )))
 }
@@ -303,6 +308,11 @@ fn nulls_within(column: &Bound<'_, PyAny>) -> PyResult<u64> {
     }
 }
 
+/// Returns how a column of lists gives the elements of these, as an expression in Python. None if it is no such column.
+fn of_lists(given: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    given.py().import("lanecast._api")?.call_method1("_of_lists", (given,))?.extract()
+}
+
 fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let array = given.py().import("numpy")?.call_method1("asarray", (given,))?;
     let is_list = given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>();
@@ -311,16 +321,24 @@ fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArra
         false => array,
     };
     let array: Bound<'py, PyUntypedArray> = array.cast_into()?;
+    if array.ndim() == 1
+        && array.dtype().kind() == b'O'
+        && let Some(elements) = of_lists(given)?
+    {
+        return Err(PyTypeError::new_err(format!(
+            "cannot cast an array of lists; {elements} has their elements"
+        )));
+    }
     // NumPy makes an array of one object of anything that it does not know.
     if array.ndim() == 0 && array.dtype().kind() == b'O' {
         if given.is_instance_of::<PyInt>() {
             return Err(PyTypeError::new_err(
-                "an int of more than 64 bits: no dtype holds it; float(x) does, rounded",
+                "an int of more than 64 bits is too large for every integer dtype; float(x) rounds it",
             ));
         }
         let what = given.get_type().qualname()?;
         return Err(PyTypeError::new_err(format!(
-            "a {what} is no array; needed is an ndarray, a number, a nested list of them, a buffer or a DLPack object"
+            "cannot read a {what} as an array; lanecast needs an ndarray, a number, a nested list of numbers, a buffer or a DLPack object"
         )));
     }
     Ok(array)

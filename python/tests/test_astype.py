@@ -263,11 +263,11 @@ def test_dtypes_of_torch():
         (lambda: lanecast.astype("12", "int8"), TypeError, "lanecast.parse reads numbers from texts"),
         (lambda: lanecast.astype(np.zeros(2, "m8[s]"), "int8"), TypeError, r"numpy\.asarray\(x\)\.view\('int64'\)"),
         (lambda: lanecast.astype(np.zeros(2, [("a", "f4")]), "int8"), TypeError, r"x\['name'\]"),
-        (lambda: lanecast.astype([1], None), TypeError, "dtype is None"),
+        (lambda: lanecast.astype([1], None), TypeError, "dtype is None; it must be a dtype, a type or a name"),
         (lambda: lanecast.astype([1], "int8", out=np.zeros(3, np.int8)), ValueError,
-         r"out has shape \(3,\), needed is \(1,\)"),
+         r"out has shape \(3,\); it must be \(1,\)"),
         (lambda: lanecast.astype([1], "int8", out=np.zeros(1, np.int16)), ValueError,
-         "out has dtype int16, needed is int8"),
+         "out has dtype int16; it must be int8"),
         (lambda: lanecast.astype([1], "uint8", out=b"1"), ValueError, "out is read-only"),
         (lambda: lanecast.astype([1], "int8", out=np.broadcast_to(np.int8(0), 1)), ValueError, "out is read-only"),
         (lambda: lanecast.astype([1], "int8", out=[1]), TypeError, "out is of type list; it must be an ndarray"),
@@ -278,7 +278,7 @@ def test_dtypes_of_torch():
         (lambda: lanecast.astype([1.5], "int8", casting="safe"), TypeError,
          "refused by casting='safe'; it needs casting='unsafe', or 'same_value' if no value changes"),
         (lambda: lanecast.astype(np.zeros(1, ">f4"), "<f4", casting="no"), TypeError, "float32 to float32 in the other byte order is refused"),
-        (lambda: lanecast.astype([1], "int8", threads=0), ValueError, "threads is 0; it must be a positive integer"),
+        (lambda: lanecast.astype([1], "int8", threads=0), ValueError, "threads is 0; it must be a positive integer, or None for as many as pay off"),
         (lambda: lanecast.astype([1], "int8", threads="two"), ValueError, "threads is 'two'"),
         (lambda: lanecast.astype([1], "int8", satturate=True), TypeError, "did you mean 'saturate'"),
         (lambda: lanecast.astype([1], "int8", xyzzy=True), TypeError, "the options are rounding"),
@@ -291,15 +291,15 @@ def test_dtypes_of_torch():
         (lambda: lanecast.astype([1], "int8", threads=False), TypeError, "threads is False; it must be a positive integer"),
         (lambda: lanecast.astype([1], "int8", threads=1 << 70), ValueError, "threads is 1180591620717411303424; it must be"),
         (lambda: lanecast.astype([], "int8", progress=7), TypeError,
-         "progress is 7; it must be a function of the elements done and of all elements, or None"),
+         "progress is 7; it must be a function of two numbers, what is done and the total, or None"),
         (lambda: lanecast.quantize([1.0], "int8", "per_tensor", progress="x"), TypeError, "progress is 'x'; it must be"),
         (lambda: lanecast.astype([1], "int8", order=7), ValueError, "order is 7; it must be one of 'K', 'C', 'F', 'A'"),
         (lambda: lanecast.astype([1], "int8", casting=7), ValueError, "casting is 7; it must be one of 'no', 'equiv'"),
-        (lambda: lanecast.astype([1], "bfloat16", stochastic=True), TypeError, "stochastic is True; it must be a seed"),
-        (lambda: lanecast.astype(None, "int8"), TypeError, "a NoneType is no array; needed is an ndarray, a number, a nested"),
-        (lambda: lanecast.checked({1: 2}, "int8"), TypeError, "a dict is no array; needed is"),
-        (lambda: lanecast.astype((i for i in range(3)), "int8"), TypeError, "a generator is no array; needed is"),
-        (lambda: lanecast.astype(10**30, "int8"), TypeError, "an int of more than 64 bits: no dtype holds it"),
+        (lambda: lanecast.astype([1], "bfloat16", stochastic=True), TypeError, r"stochastic is True; it must be a seed, or \(seed, number of the first element\)"),
+        (lambda: lanecast.astype(None, "int8"), TypeError, "cannot read a NoneType as an array; lanecast needs an ndarray, a number, a nested"),
+        (lambda: lanecast.checked({1: 2}, "int8"), TypeError, "cannot read a dict as an array; lanecast needs"),
+        (lambda: lanecast.astype((i for i in range(3)), "int8"), TypeError, "cannot read a generator as an array; lanecast needs"),
+        (lambda: lanecast.astype(10**30, "int8"), TypeError, r"an int of more than 64 bits is too large for every integer dtype; float\(x\) rounds it"),
         (lambda: lanecast.astype([1], np.zeros(3)), TypeError, "did you mean its dtype"),
         (lambda: lanecast.astype([1], [1.5] * 10_000), TypeError, r"there is no dtype \[1\.5, .{70,90} \.\.; lanecast casts bool"),
         (lambda: lanecast.astype([1], "e5m2fnuz"), TypeError, "did you mean 'float8_e5m2fnuz'"),
@@ -313,6 +313,25 @@ def test_dtypes_of_torch():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_bools_of_numpy_are_bools():
+    for flag in (True, False):
+        made = [lanecast.astype([1e9], "float8_e4m3fn", saturate=one(flag)) for one in (bool, np.bool_)]
+        assert (codes(made[0]) == codes(made[1])).all() and np.isnan(made[1].astype("f4"))[0] != flag
+        with lanecast.patched(exact=np.bool_(flag), numpy=np.bool_(not flag)) as info:
+            assert (info.exact, info.numpy) == (flag, not flag)
+    made = lanecast.quantize(np.ones((2, 32)), "int4", "mx", packed=np.True_, high_first=np.True_)
+    assert made.codes.high_first is True
+    with pytest.raises(ValueError, match="saturate is .*; it must be one of True, False, 'e4m3fn'"):
+        lanecast.astype([1], "int8", saturate=1)
+
+
+def test_dtypes_that_ml_dtypes_does_not_have():
+    for name, dtype in lanecast.dtypes().items():
+        if dtype is None:
+            with pytest.raises(TypeError, match=f"the installed ml_dtypes has no {name}, which arrays of it need"):
+                lanecast.astype([1], name)
 
 
 def test_nothing_is_written_on_an_error():

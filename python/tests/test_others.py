@@ -7,6 +7,7 @@ import gc
 import io
 import os
 import pickle
+import re
 import subprocess
 import sys
 import time
@@ -132,10 +133,10 @@ def test_bitmaps():
     assert (np.unpackbits(bits, count=17, bitorder="little") == expected).all()
     assert (array[expected] == x[expected]).all()
     for valid, how, message in (
-        (bitmap[:2], True, "valid has 2 bytes, needed are 3"),
-        (bitmap.view(np.int8), True, "a bitmap is uint8"),
-        (np.ones(16, bool), False, r"valid has shape \(16,\), needed is \(17,\)"),
-        (np.ones(17), False, "valid has dtype float64, needed is bool"),
+        (bitmap[:2], True, "valid has 2 bytes; 17 elements need at least 3"),
+        (bitmap.view(np.int8), True, "a bitmap must be uint8, with one dimension"),
+        (np.ones(16, bool), False, r"valid has shape \(16,\); it must be \(17,\)"),
+        (np.ones(17), False, "valid has dtype float64; it must be bool"),
     ):
         with pytest.raises(ValueError, match=message):
             lanecast.masked(x, "uint8", valid, bitmap=how)
@@ -147,7 +148,7 @@ def test_shapes_of_what_is_no_array():
     given = [x, lanecast.dlpack(x), Producer(np.float32([[1, 2], [300, 4]]).tobytes(), (2, 2), code=2, bits=32)]
     for one in given:
         assert lanecast.masked(one, "uint8", valid)[1].tolist() == [[True, False], [False, True]]
-        with pytest.raises(ValueError, match=r"valid has shape \(4,\), needed is \(2, 2\)"):
+        with pytest.raises(ValueError, match=r"valid has shape \(4,\); it must be \(2, 2\)"):
             lanecast.masked(one, "uint8", valid.reshape(-1))
         assert lanecast.format(one)[1].tolist()[1] == "4.0" and lanecast.format(one).shape == (2, 2)
     assert lanecast.masked(b"abc", "int8", np.array([True, False, True]))[1].tolist() == [True, False, True]
@@ -291,8 +292,21 @@ def test_columns_and_tables_with_nulls():
     for x in rows:
         with pytest.raises(ValueError, match="x has 1 null"):
             lanecast.astype(x, "int8")
+    # What helps depends on where the lists are: the advice is followed here.
+    of_lists = [(rows[0], "x.flatten()")]
+    if "pl" in locals():
+        of_lists += [(rows[2], "x.reshape((-1,))"), (pl.Series([[1, None], [3, 4, 5]]), "x.explode()")]
+    for x, advice in of_lists:
+        with pytest.raises(ValueError, match=re.escape(f"x has 1 null; lanecast.masked({advice}, dtype) gives the values, and")):
+            lanecast.astype(x, "int8")
+        with pytest.raises(TypeError, match=re.escape(f"; {advice} has the elements of its lists") + "$"):
+            lanecast.masked(x, "int8")
+        assert lanecast.masked(eval(advice), "int8")[1].sum() >= 3
+    if "pl" in locals():
+        with pytest.raises(TypeError, match=r"cannot cast an array of lists; x.explode\(\) has their elements"):
+            lanecast.astype(pl.Series([[1, 2], [3]]), "int8")
     assert lanecast.astype(pa.array([True, False]), "int8").tolist() == [1, 0]
-    with pytest.raises(TypeError, match="cannot cast an array of object"):
+    with pytest.raises(TypeError, match=r"cannot cast an array of lists; x.flatten\(\) has their elements"):
         lanecast.astype(pa.array([[1, 2], [3]]), "int8")
     empty = pa.chunked_array([pa.array([1.0, 2.0])[1:1], pa.array([3.0])])
     assert lanecast.masked(empty, "int8")[0].tolist() == [3]
@@ -345,7 +359,7 @@ def test_packed_arrays_are_copied_and_pickled():
 
 
 def test_what_numpy_reads_of_files_with_dtypes_of_ml_dtypes():
-    for dtype, advice in ((ml_dtypes.bfloat16, r"x.view\('bfloat16'\)"), (ml_dtypes.int4, "say which dtype it is of")):
+    for dtype, advice in ((ml_dtypes.bfloat16, r"x.view\('bfloat16'\)"), (ml_dtypes.int4, "say which dtype its bytes are")):
         file = io.BytesIO()
         np.save(file, np.arange(3).astype(dtype))
         file.seek(0)
@@ -362,7 +376,7 @@ def test_lists_of_large_integers_are_exact():
         expected = np.array(x, np.uint64)
         assert (lanecast.astype(x, "uint64") == expected).all()
         assert (lanecast.astype(x, "uint64", casting="same_value") == expected).all()
-    with pytest.raises(TypeError, match="which no dtype holds together"):
+    with pytest.raises(TypeError, match=r"which no integer dtype holds together; numpy.asarray\(x, float\) rounds them"):
         lanecast.astype([2**63, -1], "int64")
     # NumPy makes float64 of its own integers of uint64 and of signed ones, however small they are.
     for x in ([np.uint64(2**53 + 1), np.int64(-1)], [2**53 + 1, np.uint64(1), -1], [np.int8(-1), np.uint64(2**63 - 1)]):
@@ -428,8 +442,8 @@ def test_promotion_errors():
         (lambda: lanecast.result_type(1, rules=None), TypeError, "rules is None; it must be the name of a ruleset"),
         (lambda: lanecast.format([1], scientific="no"), TypeError, "scientific is 'no'; it must be True or False"),
         (lambda: lanecast.masked([1], "int8", bitmap=7), TypeError, "bitmap is 7; it must be True or False"),
-        (lambda: lanecast.finfo("int8"), ValueError, "int8 is no floating-point dtype"),
-        (lambda: lanecast.iinfo("float8_e5m2"), ValueError, "float8_e5m2 is no integer dtype"),
+        (lambda: lanecast.finfo("int8"), ValueError, "int8 is not a floating-point dtype; use iinfo"),
+        (lambda: lanecast.iinfo("float8_e5m2"), ValueError, "float8_e5m2 is not an integer dtype; use finfo"),
     ):
         with pytest.raises(error, match=message):
             call()
@@ -472,7 +486,7 @@ def test_texts():
         (lambda: lanecast.parse(np.zeros(2), "uint8"), TypeError, "texts has dtype float64"),
         (lambda: lanecast.parse(["1"], "complex64"), TypeError, "complex64 is complex"),
         (lambda: lanecast.format(np.zeros(2, complex)), TypeError, "complex128 is complex"),
-        (lambda: lanecast.parse(["\ud800"], "float32"), UnicodeError, "surrogates"),
+        (lambda: lanecast.parse(["1", "\ud800"], "float32"), ValueError, r"element 1, '\\ud800', is not a number"),
     ):
         with pytest.raises(error, match=message):
             call()
@@ -512,15 +526,15 @@ def test_packed_in_rows(name):
 
 def test_packed_errors():
     for call, error, message in (
-        (lambda: lanecast.pack(np.zeros(3)), TypeError, "x has float64; only dtypes of fewer than 8 bits"),
-        (lambda: lanecast.PackedArray(b"12", "int4", 5), ValueError, "data has 2 bytes, needed are 3"),
-        (lambda: lanecast.PackedArray(b"12", "int8", 2), TypeError, "int8 has 8 bits"),
+        (lambda: lanecast.pack(np.zeros(3)), TypeError, "x has dtype float64; only dtypes of fewer than 8 bits can be packed"),
+        (lambda: lanecast.PackedArray(b"12", "int4", 5), ValueError, r"data has 2 bytes; shape \(5,\) of int4 needs 3"),
+        (lambda: lanecast.PackedArray(b"12", "int8", 2), TypeError, "int8 has 8 bits; only dtypes of fewer than 8 bits can be packed"),
         (lambda: lanecast.PackedArray(b"", "int4", -1), ValueError, "shape is -1; each of its integers must be from 0 to"),
-        (lambda: lanecast.PackedArray(np.zeros(2), "int4", 4), ValueError, "needed is uint8"),
-        (lambda: lanecast.PackedArray(b"", "int4", (1 << 40, 1 << 40)), ValueError, "needed are"),
+        (lambda: lanecast.PackedArray(np.zeros(2), "int4", 4), ValueError, "data has dtype float64; it must be uint8"),
+        (lambda: lanecast.PackedArray(b"", "int4", (1 << 40, 1 << 40)), ValueError, "of int4 needs"),
         (lambda: lanecast.PackedArray(b"12", "int4", (1.5,)), TypeError, r"shape is \(1.5,\); it must be an integer, or"),
-        (lambda: lanecast.PackedArray(b"12", "float6_e3m2fn"), ValueError, "2 bytes are no whole elements of float6_e3m2fn; give"),
-        (lambda: lanecast.PackedArray(np.zeros((2, 2), "u1"), "int4", (2, 3)), ValueError, "data has 4 bytes, needed are 3"),
+        (lambda: lanecast.PackedArray(b"12", "float6_e3m2fn"), ValueError, "rows of 2 bytes do not hold whole elements of float6_e3m2fn; pass"),
+        (lambda: lanecast.PackedArray(np.zeros((2, 2), "u1"), "int4", (2, 3)), ValueError, r"data has 4 bytes; shape \(2, 3\) of int4 needs 3"),
         (lambda: lanecast.PackedArray(b"12", "int4", "ab"), TypeError, "shape is 'ab'; it must be"),
         (lambda: lanecast.PackedArray(b"12", "int4", 3, "no"), TypeError, "high_first is 'no'; it must be True or False"),
         (lambda: lanecast.pack(np.zeros(3, "int8"), high_first=7), TypeError, "high_first is 7; it must be True or False"),
@@ -528,7 +542,7 @@ def test_packed_errors():
         with pytest.raises(error, match=message):
             call()
     assert lanecast.PackedArray(b"12", "int4", np.int64(3)).shape == (3,)
-    with pytest.raises(ValueError, match="is a copy"):
+    with pytest.raises(ValueError, match="which copy=False forbids"):
         np.array(lanecast.PackedArray(b"12", "int4"), copy=False)
     assert np.asarray(lanecast.PackedArray(b"1", "uint1"), np.uint8).tolist() == [1, 0, 0, 0, 1, 1, 0, 0]
 
@@ -545,14 +559,14 @@ def test_packed_arrays_that_were_changed():
         lanecast.from_dlpack,
     )
     for changes, message in (
-        ({"shape": (100,)}, r"data has 3 bytes, needed are 50 for shape \(100,\) of int4"),
-        ({"shape": (1 << 40, 1 << 40)}, r"data has 3 bytes, needed are more than there can be for shape"),
-        ({"shape": (-1,)}, r"shape is \(-1,\); packed elements need extents that are not negative"),
-        ({"shape": "xx"}, "shape is 'xx'; packed elements need extents"),
-        ({"dtype": "float32"}, "float32 has 32 bits; only dtypes of fewer than 8 bits are packed"),
-        ({"data": whole[::2][:3]}, "packed elements are contiguous bytes"),
-        ({"data": np.zeros(3)}, "packed elements are contiguous bytes"),
-        ({"data": whole}, "data has 64 bytes, needed are 3"),
+        ({"shape": (100,)}, r"data has 3 bytes; shape \(100,\) of int4 needs 50"),
+        ({"shape": (1 << 40, 1 << 40)}, "data has 3 bytes; shape .* of int4 needs more than there can be"),
+        ({"shape": (-1,)}, r"shape is \(-1,\); it must be a sequence of integers that are not negative"),
+        ({"shape": "xx"}, "shape is 'xx'; it must be a sequence of integers"),
+        ({"dtype": "float32"}, "float32 has 32 bits; only dtypes of fewer than 8 bits can be packed"),
+        ({"data": whole[::2][:3]}, "data of packed elements must be contiguous bytes"),
+        ({"data": np.zeros(3)}, "data of packed elements must be contiguous bytes"),
+        ({"data": whole}, r"data has 64 bytes; shape \(6,\) of int4 needs 3"),
     ):
         for use in uses:
             packed = lanecast.PackedArray(whole[:3], "int4", 6)
@@ -658,7 +672,7 @@ def test_strides_that_nothing_steps_by_are_exported():
         field = np.ones(n, "i1,f4")["f1"]
         assert n == 0 or field.strides == (5,)
         assert np.from_dlpack(lanecast.dlpack(field)).tolist() == field.tolist()
-    with pytest.raises(BufferError, match="no multiples of an element"):
+    with pytest.raises(BufferError, match=r"the strides are not multiples of the element size.*a.copy\(\)"):
         np.from_dlpack(lanecast.dlpack(np.ones(2, "i1,f4")["f1"]))
 
 
@@ -674,23 +688,23 @@ def test_read_only_dlpack():
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"version": (2, 0)}, "of DLPack 2; lanecast reads version 1"),
-        ({"device": (2, 0)}, r"x is on cuda:0; lanecast casts in CPU memory. Copy it there first \(x.cpu\(\)\)"),
-        ({"device": (2, 1), "asked": (1, 0)}, "x is on cuda:1"),
+        ({"version": (2, 0)}, "the tensor has version 2 of DLPack; lanecast reads version 1"),
+        ({"device": (2, 0)}, r"the tensor is on cuda:0; lanecast casts in CPU memory, so copy it there first \(with .cpu\(\) in torch\)"),
+        ({"device": (2, 1), "asked": (1, 0)}, "the tensor is on cuda:1"),
         ({"device": (99, 0)}, "device 99:0 of DLPack"),
-        ({"lanes": 4}, "x has 4 lanes"),
-        ({"lanes": 0}, "x has 0 lanes"),
-        ({"code": 17, "bits": 4, "lanes": 4}, "x has 4 lanes"),
-        ({"code": 17, "bits": 4, "lanes": 2, "ndim": 0}, "x has 2 lanes"),
+        ({"lanes": 4}, "the tensor has 4 lanes; it must have one"),
+        ({"lanes": 0}, "the tensor has 0 lanes"),
+        ({"code": 17, "bits": 4, "lanes": 4}, "the tensor has 4 lanes"),
+        ({"code": 17, "bits": 4, "lanes": 2, "ndim": 0}, "the tensor has 2 lanes"),
         ({"code": 3, "bits": 64}, "the DLPack type of code 3 and 64 bits"),
         ({"code": 2, "bits": 24}, "code 2 and 24 bits"),
-        ({"code": 0, "bits": 4, "strides": [2]}, "x holds int4 packed with strides"),
-        ({"code": 0, "bits": 4, "shape": (2, 2), "strides": [1, 2]}, r"that lie behind each other \(x.contiguous"),
+        ({"code": 0, "bits": 4, "strides": [2]}, "the tensor holds packed int4 with strides"),
+        ({"code": 0, "bits": 4, "shape": (2, 2), "strides": [1, 2]}, r"packed elements must be contiguous \(call contiguous"),
         ({"code": 0, "bits": 4, "shape": (1 << 62, 4)}, "out of the address space"),
-        ({"ndim": -1}, "x has -1 dimensions"),
-        ({"ndim": 65}, "x has 65 dimensions"),
-        ({"no_shape": True}, "no shape"),
-        ({"shape": (-1,)}, "dimension 0 of x has -1 elements"),
+        ({"ndim": -1}, "the tensor has -1 dimensions"),
+        ({"ndim": 65}, "the tensor has 65 dimensions"),
+        ({"no_shape": True}, "its shape is NULL"),
+        ({"shape": (-1,)}, "dimension 0 of the tensor has -1 elements; it must have 0 or more"),
         ({"shape": (1 << 62, 1 << 62)}, "out of the address space|stride of"),
         ({"shape": (3,), "strides": [1 << 62]}, "out of the address space"),
         ({"shape": (3,), "strides": [-(1 << 63)]}, "stride of|out of the address space"),
@@ -726,10 +740,10 @@ def test_capsules_are_used_once():
     for wrong in (None, 7, (), (1,), ("a", 0), (1, "x"), (1 << 70, 0)):
         made = Producer(b"123", (3,))
         made.asked_device = wrong
-        with pytest.raises(BufferError, match="__dlpack_device__ of x gave .*; lanecast needs the number of a kind"):
+        with pytest.raises(BufferError, match="__dlpack_device__ returned .*; it must return the type of a device"):
             lanecast.from_dlpack(made)
     for wrong in (None, 7, [1], "x"):
-        with pytest.raises(TypeError, match="x is of type .*; it must be an object that has __dlpack__"):
+        with pytest.raises(TypeError, match="x is of type .*; it must be an object with __dlpack__"):
             lanecast.from_dlpack(wrong)
     for wrong in (None, 7, new_capsule(1, b"other", None)):
 
@@ -740,7 +754,7 @@ def test_capsules_are_used_once():
             def __dlpack__(self, wrong=wrong, **_):
                 return wrong
 
-        with pytest.raises(BufferError):
+        with pytest.raises(BufferError, match="other than a capsule with a DLPack tensor|holds no DLPack tensor"):
             lanecast.from_dlpack(Wrong())
 
 
@@ -767,14 +781,14 @@ def test_dlpack_out():
     gc.collect()
     assert sys.getrefcount(x) == count
     x.flags.writeable = False
-    with pytest.raises(BufferError, match="a read-only array needs DLPack 1.0"):
+    with pytest.raises(BufferError, match="a read-only array needs DLPack 1.0, but the consumer did not ask for it"):
         lanecast.dlpack(x).__dlpack__()
     assert not lanecast.from_dlpack(lanecast.dlpack(x)).flags.writeable
-    with pytest.raises(BufferError, match="byte order"):
+    with pytest.raises(BufferError, match="byte order of the machine.*newbyteorder"):
         lanecast.dlpack(np.zeros(2, ">f4")).__dlpack__(max_version=(1, 0))
-    with pytest.raises(BufferError, match=r"dl_device is \(2, 0\)"):
+    with pytest.raises(BufferError, match=r"dl_device is \(2, 0\); it must be \(1, 0\), the CPU"):
         lanecast.dlpack(np.zeros(2)).__dlpack__(dl_device=(2, 0))
-    with pytest.raises(TypeError, match="a is of type list"):
+    with pytest.raises(TypeError, match="a is of type list; it must be an ndarray or a PackedArray"):
         lanecast.dlpack([1])
     packed = lanecast.pack(lanecast.astype([1, 2, 3], "int4"))
     # (A capsule holds a pointer to what begins with two numbers of 32 bits, two pointers, and the flags; 2: it is a copy.)
@@ -788,7 +802,7 @@ def test_dlpack_out():
     assert packed.__dlpack_device__() == (1, 0) and "dltensor" in repr(packed.__dlpack__())
     again = lanecast.from_dlpack(packed)
     assert again.shape == (3,) and np.shares_memory(again.data, packed.data)
-    with pytest.raises(ValueError, match="out holds int4 packed; it must have one element per byte"):
+    with pytest.raises(ValueError, match="out holds packed int4; it must have one element per byte"):
         lanecast.astype([1, 2, 3], "int4", out=packed)
 
 
@@ -898,12 +912,12 @@ def test_torch_refuses():
         (torch.nn.Parameter(torch.ones(2)), BufferError, "gradient"),
         (z.conj(), BufferError, "conjugate"),
         # torch itself would hand over elements of the opposite sign.
-        (z.conj().imag, BufferError, "opposite sign"),
-        (z.conj().imag.as_subclass(Subclass), BufferError, "opposite sign"),
+        (z.conj().imag, BufferError, "opposite values"),
+        (z.conj().imag.as_subclass(Subclass), BufferError, "opposite values"),
         (torch.ones(2, device="meta"), ValueError, "meta"),
         (torch.eye(2).to_sparse(), BufferError, "layout"),
         (torch.eye(2).to_sparse_csr(), BufferError, "layout"),
-        (torch._efficientzerotensor(3), BufferError, "does not lie in memory"),
+        (torch._efficientzerotensor(3), BufferError, "is not in memory"),
         (torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), BufferError, "QInt"),
     ]
     for tensor, error, message in cases:

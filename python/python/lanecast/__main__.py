@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.zarr:
         for module in ("zarr", "cast_value_rs"):
             if importlib.util.find_spec(module) is None:
-                print(f"--zarr compares with cast-value-rs, by way of zarr: pip install zarr cast-value-rs ({module} is not here)", file=sys.stderr)
+                print(f"--zarr compares with cast-value-rs, by way of zarr: pip install zarr cast-value-rs ({module} is not installed)", file=sys.stderr)
                 return 2
         return _bench.chunks(seconds=0.1 if chosen.quick else 0.5)
     if chosen.patch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -78,12 +79,12 @@ class Report:
 
     @property
     def lost(self) -> int:
-        """Elements of every class but inexact."""
+        """The elements of every class except inexact."""
         return self.above + self.below + self.nan + self.inf + self.imaginary
 
     @property
     def ok(self) -> bool:
-        """Is nothing lost? Rounding is no loss here."""
+        """Whether nothing is lost. Rounding is not counted as a loss here."""
         return self.lost == 0
 
     def _classes(self) -> list[tuple[str, int]]:
@@ -104,8 +105,12 @@ class Report:
         return f"<table><caption>lanecast: what the cast lost</caption>{rows}{first}</table>"
 
 
+#: True and False, of Python and of NumPy.
+BOOLS = (bool, np.bool_)
+
+
 def _flag(name: str, value: Any) -> None:
-    if not isinstance(value, (bool, np.bool_)):
+    if not isinstance(value, BOOLS):
         raise TypeError(f"{name} is {value!r}; it must be True or False")
 
 
@@ -120,7 +125,9 @@ def _of_integers(given: Any, array: Array) -> Array:
     if max(objects.reshape(-1)) < 2**63:
         return objects.astype(np.int64)
     if min(objects.reshape(-1)) < 0:
-        raise TypeError("x has integers below 0 and above 2**63 - 1, which no dtype holds together; float64 rounds them")
+        raise TypeError(
+            "x has integers below 0 and above 2**63 - 1, which no integer dtype holds together; numpy.asarray(x, float) rounds them"
+        )
     return objects.astype(np.uint64)
 
 
@@ -147,7 +154,7 @@ def checked(
     progress: Callable[[int, int], Any] | None = None,
     **options: Any,
 ) -> tuple[Array, Report]:
-    """Cast as astype does, and say what that lost. The result is in C order.
+    """Cast as astype does, and report what that lost. The result is in C order.
 
     >>> import lanecast
     >>> array, report = lanecast.checked([0.1, -7.0, 1e9], "uint8")
@@ -168,7 +175,7 @@ def report(
     progress: Callable[[int, int], Any] | None = None,
     **options: Any,
 ) -> Report:
-    """What astype would lose. Nothing is cast: it takes less than 100 KiB for each thread beside x, however large that is.
+    """What astype would lose. No result is made: beside x, it takes less than 100 KiB of memory for each thread.
 
     >>> import lanecast, numpy as np
     >>> x = np.array([100, -300, 7])
@@ -188,7 +195,8 @@ def try_astype(
     progress: Callable[[int, int], Any] | None = None,
     **options: Any,
 ) -> Array:
-    """Cast as astype does, unless that loses an element: then raise a LossError, whose report is of all. Rounding is no loss here.
+    """Cast as astype does, unless that loses an element: then raise a LossError, whose report counts all losses. Rounding
+    is not counted as a loss here.
 
     >>> import lanecast
     >>> lanecast.try_astype([1.5, 255.9], "uint8")
@@ -203,12 +211,13 @@ def try_astype(
 def masked(
     x: Any, dtype: Any, valid: Any = None, *, bitmap: bool = False, **options: Any
 ) -> tuple[Array, Array]:
-    """Cast, and make null what is lost: its bits are zero, and its place in the second array is False. What is null
-    already, by valid, stays null.
+    """Cast, and make null what is lost: the bits of a null are zero, and its place in the second array is False. What valid
+    says is null stays null.
 
-    valid: which elements are there, as bools of the shape of x; None: all, of a masked array those that its mask leaves, and of an Arrow array
-        (of pyarrow, polars, ..; read by pyarrow) those that are not null. If it is given, it alone counts. With bitmap=True valid and the second result
-        are bitmaps as Arrow has them: uint8, element i in bit i % 8 of byte i // 8, in C order.
+    valid: which elements are not null, as bools of the shape of x. None: those that the mask of a masked array leaves, those
+        of an Arrow array (of pyarrow, polars, ..; read by pyarrow) that are not null, and all elements of anything else. A
+        valid that is given replaces such a mask. With bitmap=True, valid and the second result are bitmaps as Arrow has them:
+        uint8, element i in bit i % 8 of byte i // 8, in C order.
 
     >>> import lanecast
     >>> array, valid = lanecast.masked([1.0, 300.0, 7.0], "uint8", [True, True, False])
@@ -232,12 +241,12 @@ def masked(
         if bitmap:
             if array.dtype != np.uint8 or array.ndim != 1:
                 raise ValueError(
-                    f"valid has dtype {array.dtype} and shape {array.shape}; a bitmap is uint8 of one dimension"
+                    f"valid has dtype {array.dtype} and shape {array.shape}; a bitmap must be uint8, with one dimension"
                 )
             bits = array.tobytes()
         else:
             if array.dtype != np.bool_:
-                raise ValueError(f"valid has dtype {array.dtype}, needed is bool")
+                raise ValueError(f"valid has dtype {array.dtype}; it must be bool")
             shape = array.shape
             bits = np.packbits(array.reshape(-1), bitorder="little").tobytes()
     result, marks = _lanecast.masked(x, dtype, bits, shape, options)
@@ -263,7 +272,7 @@ def _from_arrow(x: Any) -> tuple[Any, Array | None]:
         if not isinstance(nulls, int) or nulls == 0:
             return x, None
         what = type(x).__qualname__
-        raise TypeError(f"a {what} with nulls is an Arrow array, which pyarrow reads: pip install pyarrow") from error
+        raise TypeError(f"reading a {what} with nulls needs pyarrow: pip install pyarrow") from error
     if isinstance(x, (pa.Array, pa.ChunkedArray)):
         array = x
     else:
@@ -285,7 +294,9 @@ def _from_arrow(x: Any) -> tuple[Any, Array | None]:
     if pa.types.is_null(array.type):
         array = array.cast(pa.int8())
     if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_boolean(array.type)):
-        raise TypeError(f"cannot cast an Arrow array of {array.type}; needed is one of integers, floats or bools")
+        elements = _of_lists(x)
+        needed = f"{elements} has the elements of its lists" if elements else "its elements must be integers, floats or bools"
+        raise TypeError(f"cannot cast an Arrow array of {array.type}; {needed}")
     first, end = array.offset, array.offset + len(array)
 
     def bits(buffer: Any) -> Array:
@@ -298,6 +309,17 @@ def _from_arrow(x: Any) -> tuple[Any, Array | None]:
     if pa.types.is_boolean(array.type):
         return bits(data), there
     return np.frombuffer(data, array.type.to_pandas_dtype(), count=end)[first:], there
+
+
+def _of_lists(x: Any) -> str | None:
+    """How a column of lists, of pyarrow or polars, gives the elements of these; None: it is no such column."""
+    dtype = getattr(x, "dtype", None)
+    if hasattr(dtype, "inner"):
+        # Arrays of polars have a shape, and nulls of as many elements.
+        return "x.reshape((-1,))" if hasattr(dtype, "shape") else "x.explode()"
+    if re.match(r"(fixed_size_|large_)?list(_view)?<", str(getattr(x, "type", ""))):
+        return "x.combine_chunks().flatten()" if hasattr(x, "combine_chunks") else "x.flatten()"
+    return None
 
 
 def _descr(name: str) -> np.dtype[Any]:
@@ -352,15 +374,15 @@ def result_type(*xs: Any, rules: str = "numpy") -> np.dtype[Any]:
         assert highest is not None
         found = _lanecast.default_dtype(highest, rules)
         if found is None:
-            raise PromotionError(f"{rules} has no dtype of a Python {highest}")
+            raise PromotionError(f"{rules} defines no dtype of a Python {highest}")
         return _descr(found)
     name = _lanecast.promote(dtypes, rules)
     return _descr(name if highest is None else _lanecast.with_scalar(name, highest, rules))
 
 
 def can_cast(a: Any, b: Any, casting: str = "safe") -> bool:
-    """May a be cast to b at this level: "no", "equiv", "safe", "same_kind", "same_value" or "unsafe"? Safe is what keeps
-    every value and the sign of 0, or what NumPy calls safe for its own dtypes.
+    """Whether a may be cast to b at this level: "no", "equiv", "safe", "same_kind", "same_value" or "unsafe". A safe cast
+    keeps every value and the sign of 0, or is one that NumPy calls safe, of its own dtypes.
 
     >>> import lanecast
     >>> lanecast.can_cast("float8_e5m2", "float16"), lanecast.can_cast("float8_e4m3", "float8_e4m3fn")
@@ -409,7 +431,7 @@ class FloatInfo:
 
     @property
     def precision(self) -> int:
-        """So many decimal digits are kept."""
+        """How many decimal digits are kept."""
         return int(-np.log10(self.eps))
 
 
@@ -439,7 +461,7 @@ def _facts(d: Any) -> dict[str, Any]:
 
 
 def finfo(d: Any) -> FloatInfo:
-    """The limits of a floating-point dtype (of the parts of a complex one), as numpy.finfo has them: of every one of ours.
+    """The limits of a floating-point dtype, or of the parts of a complex one, as numpy.finfo has them.
 
     >>> import lanecast
     >>> lanecast.finfo("bfloat16").eps
@@ -447,7 +469,7 @@ def finfo(d: Any) -> FloatInfo:
     """
     facts = _facts(d)
     if facts["kind"] not in ("float", "complex"):
-        raise ValueError(f"{facts['name']} is no floating-point dtype; use iinfo for integers")
+        raise ValueError(f"{facts['name']} is not a floating-point dtype; use iinfo for integers")
     if facts["kind"] == "complex":
         facts = _lanecast.facts(facts["part"])
     return FloatInfo(**{name: facts[name] for name in FloatInfo.__dataclass_fields__})
@@ -462,12 +484,12 @@ def iinfo(d: Any) -> IntInfo:
     """
     facts = _facts(d)
     if facts["kind"] != "int":
-        raise ValueError(f"{facts['name']} is no integer dtype; use finfo for floats")
+        raise ValueError(f"{facts['name']} is not an integer dtype; use finfo for floats")
     return IntInfo(**{name: facts[name] for name in IntInfo.__dataclass_fields__})
 
 
 def dtypes() -> dict[str, np.dtype[Any] | None]:
-    """Every name of ours and its dtype; None where the installed ml_dtypes has none.
+    """The name of every dtype of lanecast, and NumPy's dtype of it; None if the installed ml_dtypes has none.
 
     >>> import lanecast
     >>> lanecast.dtypes()["float8_e4m3fn"]
@@ -478,7 +500,7 @@ def dtypes() -> dict[str, np.dtype[Any] | None]:
 
 def parse(texts: Any, dtype: Any, **options: Any) -> Array:
     """Read texts as numbers, each rounded once from its decimal digits: a list, or an array of str or StringDType.
-    Integers that do not fit are errors. (Of floats, options say what becomes of them, as in astype.)
+    Integers that do not fit are errors; for floats, the options say what they become, as in astype.
 
     A number is an optional sign and decimal digits with an optional point (5. and .5, too) and an optional exponent; or inf,
     infinity or nan in any case. To bool, true and false are read, too. ASCII whitespace around it is skipped. There are no
@@ -500,7 +522,11 @@ def parse(texts: Any, dtype: Any, **options: Any) -> Array:
     for i, text in enumerate(flat):
         if not isinstance(text, str):
             raise TypeError(f"element {i}, {text!r}, is of type {type(text).__name__}; parse needs str")
-    return _lanecast.parse(flat, np.empty(array.shape, np.uint8), dtype, options)
+    try:
+        return _lanecast.parse(flat, np.empty(array.shape, np.uint8), dtype, options)
+    except UnicodeEncodeError as error:
+        # A lone surrogate, which is in no number.
+        raise ValueError(f"element {flat.index(error.object)}, {error.object!r}, is not a number") from None
 
 
 def _objects(texts: Any) -> Array:
@@ -508,14 +534,13 @@ def _objects(texts: Any) -> Array:
     if hasattr(texts, "itercolumns"):
         return np.stack([_objects(column) for column in texts.itercolumns()], axis=-1)
     # to_pylist first: NumPy reads dictionaries in chunks by way of pyarrow, with other texts for nulls.
-    array = np.asarray(texts.to_pylist() if hasattr(texts, "to_pylist") else texts, dtype=object)
-    return array
+    return np.asarray(texts.to_pylist() if hasattr(texts, "to_pylist") else texts, dtype=object)
 
 
 def format(x: Any, *, scientific: bool = False) -> Array:
-    """Write each element as the shortest text that reads as that element again: an array of str, of the shape of x.
-    (Inf of float8 does with saturate=False. It becomes the largest value otherwise, as in every cast. The least float8_e8m0fnu
-    does with saturate=True, the default.)
+    """Write each element as the shortest text that parse reads as that element again: an array of str, of the shape of x.
+    (Inf of float8 needs saturate=False in parse, or it becomes the largest value, as in every cast. The least
+    float8_e8m0fnu needs saturate=True, the default.)
 
     >>> import lanecast, numpy as np
     >>> lanecast.format(np.float16([1 / 3, 65504]))
@@ -527,13 +552,13 @@ def format(x: Any, *, scientific: bool = False) -> Array:
 
 
 class PackedArray:
-    """Elements of fewer than 8 bits, packed into bytes: what pack makes, and what checkpoints have.
+    """Elements of fewer than 8 bits, packed into bytes, as pack makes them and as checkpoints store them.
 
     The bytes are one stream of bits over the elements in C order, from the low bits of each byte up; with high_first from
     the high bits down.
 
     data: bytes, or an array or a tensor of uint8 of any shape.
-    shape: of the elements. None: that of the data, where the last dimension has as many elements as its bytes hold.
+    shape: the shape of the elements. None: that of the data, with as many elements in the last dimension as its bytes hold.
 
     >>> import lanecast, numpy as np
     >>> packed = lanecast.pack(lanecast.astype([1.0, -6.0, 0.5], "float4_e2m1fn"))
@@ -555,7 +580,7 @@ class PackedArray:
     ) -> None:
         facts = _lanecast.facts(dtype)
         if facts["bits"] >= 8:
-            raise TypeError(f"{facts['name']} has {facts['bits']} bits; only dtypes of fewer than 8 are packed")
+            raise TypeError(f"{facts['name']} has {facts['bits']} bits; only dtypes of fewer than 8 bits can be packed")
         _flag("high_first", high_first)
         self.dtype: str = facts["name"]
         self.high_first = bool(high_first)
@@ -569,16 +594,16 @@ class PackedArray:
             # These dtypes are bytes by other names: an array of them keeps its shape.
             buffer = buffer.view(np.uint8) if buffer.dtype.itemsize == 1 else np.frombuffer(data, np.uint8)
         if buffer.dtype != np.uint8:
-            raise ValueError(f"data has dtype {buffer.dtype}; needed is uint8")
+            raise ValueError(f"data has dtype {buffer.dtype}; it must be uint8")
         if shape is None:
             row = buffer.shape[-1] if buffer.ndim else 1
             if row * 8 % facts["bits"]:
-                raise ValueError(f"{row} bytes are no whole elements of {self.dtype}; give their shape")
+                raise ValueError(f"rows of {row} bytes do not hold whole elements of {self.dtype}; pass their shape")
             shape = (*buffer.shape[:-1], row * 8 // facts["bits"])
         self.shape: tuple[int, ...] = _extents("shape", shape)
         needed = (self.size * facts["bits"] + 7) // 8
         if buffer.size != needed:
-            raise ValueError(f"data has {buffer.size} bytes, needed are {needed} for shape {self.shape} of {self.dtype}")
+            raise ValueError(f"data has {buffer.size} bytes; shape {self.shape} of {self.dtype} needs {needed}")
         self.data: Array = np.ascontiguousarray(buffer).reshape(-1)
 
     @property
@@ -611,7 +636,7 @@ class PackedArray:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("an array of packed elements is a copy: one element per byte")
+            raise ValueError("packed elements are unpacked to a new array, which copy=False forbids")
         return self.unpack() if dtype is None else self.astype(dtype)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -626,7 +651,9 @@ class PackedArray:
         copy: bool | None = None,
     ) -> Any:
         if self.high_first:
-            raise BufferError("DLPack packs elements from the low bits up; this array has high_first=True")
+            raise BufferError(
+                "DLPack packs elements from the low bits up, but this array has high_first=True; pass lanecast.pack(a.unpack())"
+            )
         data = _exported(self.data, dl_device, copy)
         packed = (self.dtype, self.shape)
         return _lanecast.dlpack_capsule(data, _is_versioned(max_version), bool(copy), packed)
@@ -634,7 +661,7 @@ class PackedArray:
 
 def _exported(array: Array, dl_device: tuple[int, int] | None, copy: bool | None) -> Array:
     if dl_device is not None and tuple(dl_device) != (1, 0):
-        raise BufferError(f"dl_device is {tuple(dl_device)}; lanecast has CPU memory, which is (1, 0)")
+        raise BufferError(f"dl_device is {tuple(dl_device)}; it must be (1, 0), the CPU")
     return array.copy() if copy else array
 
 
@@ -643,7 +670,7 @@ def _is_versioned(max_version: tuple[int, int] | None) -> bool:
 
 
 def pack(x: Any, *, high_first: bool = False) -> PackedArray:
-    """Pack an array of a dtype of fewer than 8 bits, of which NumPy has one element per byte.
+    """Pack an array of a dtype of fewer than 8 bits, which NumPy stores as one element per byte.
 
     >>> import lanecast
     >>> lanecast.pack(lanecast.astype([1, 2, 3], "uint4")).data
@@ -681,8 +708,8 @@ class _Exporter:
 
 
 def dlpack(a: Any) -> Any:
-    """An object that hands over the memory of an array by DLPack, of the dtypes of ml_dtypes too, which NumPy's own
-    arrays refuse: ``torch.from_dlpack(lanecast.dlpack(a))``.
+    """An object that exports the memory of an array by DLPack, also of the dtypes of ml_dtypes, which NumPy's own arrays
+    do not export: ``torch.from_dlpack(lanecast.dlpack(a))``.
 
     >>> import lanecast
     >>> exported = lanecast.dlpack(lanecast.astype([1.0, 2.0], "float8_e5m2"))
@@ -692,13 +719,13 @@ def dlpack(a: Any) -> Any:
     if isinstance(a, PackedArray):
         return a
     if not isinstance(a, np.ndarray):
-        raise TypeError(f"a is of type {type(a).__name__}; dlpack needs an ndarray or a PackedArray")
+        raise TypeError(f"a is of type {type(a).__name__}; it must be an ndarray or a PackedArray")
     return _Exporter(a)
 
 
 def from_dlpack(x: Any) -> Array | PackedArray:
-    """The array of a DLPack object: its memory, not a copy, of all dtypes that ml_dtypes has. Elements that are packed
-    there, as those of torch.float4_e2m1fn_x2 are, come as a PackedArray.
+    """An array over the memory of a DLPack object, not a copy, also of the dtypes of ml_dtypes. Packed elements, such as
+    those of torch.float4_e2m1fn_x2, become a PackedArray.
 
     >>> import lanecast, numpy as np
     >>> lanecast.from_dlpack(np.arange(3, dtype=np.int16))

@@ -81,7 +81,7 @@ _DTYPES = {dtype: np.dtype(lanecast.dtypes()[str(dtype).removeprefix("torch.")])
 
 
 def register() -> None:
-    """Make comfy-kitchen prefer this backend to its own for the CPU. The bits of its answers stay the same.
+    """Make comfy-kitchen prefer this backend to its own for the CPU. The bits of the results stay the same.
 
     >>> import lanecast.comfy
     >>> lanecast.comfy.register()
