@@ -34,7 +34,7 @@ fn native(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     let of = meant_ordered(dtype)?;
     if of.swapped {
         let text =
-            format!("dtype is {}; codes are of the machine's byte order: '{}'", dtype.str()?, of.dtype);
+            format!("dtype is {}; codes must have the machine's byte order: '{}'", dtype.str()?, of.dtype);
         return Err(PyTypeError::new_err(text));
     }
     Ok(of.dtype)
@@ -59,7 +59,7 @@ fn read(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<Scaling> {
         (Some(axis), Some([length])) => Scaling::along_axis(axis, *length, scale),
         (Some(_), Some(lengths)) => {
             return Err(PyValueError::new_err(format!(
-                "block is {lengths:?}; along an axis it must be one length"
+                "block is {lengths:?}; with an axis it must be one length"
             )));
         }
     };
@@ -89,7 +89,7 @@ fn read_axis(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<usize> {
             let needed = if dims == 0 {
                 String::new()
             } else {
-                format!(", so that it must be from -{dims} to {}", dims - 1)
+                format!(", so it must be from -{dims} to {}", dims - 1)
             };
             let message = format!("axis is {}; the data have {dims} dimensions{needed}", given.repr()?);
             Err(PyValueError::new_err(message))
@@ -115,7 +115,7 @@ fn read_tensor_scale(scaling: &Bound<'_, PyAny>) -> PyResult<TensorScale> {
     let value = number as f32;
     if (value == 0.0) != (number == 0.0) || value.is_finite() != number.is_finite() {
         return Err(PyValueError::new_err(format!(
-            "tensor_scale is {number:e}; it is a float32, which has no such number"
+            "tensor_scale is {number:e}, which is 0 or infinite as a float32"
         )));
     }
     Ok(if divides { TensorScale::Divide(value) } else { TensorScale::Multiply(value) })
@@ -173,18 +173,18 @@ impl Shown {
                 // `view` of torch does not take strings.
                 let is_tensor = given.get_type().module()?.to_string().starts_with("torch");
                 let named = if is_tensor { format!("torch.{dtype}") } else { format!("'{dtype}'") };
-                format!(": if they are its codes, pass them as {what}.view({named})")
+                format!("; if they are its codes, pass {what}.view({named})")
             } else {
                 String::new()
             };
-            return Err(PyTypeError::new_err(format!("{what} have dtype {has}, needed is {dtype}{help}")));
+            return Err(PyTypeError::new_err(format!("{what} have dtype {has}; it must be {dtype}{help}")));
         }
         let needed = if layout == ScaleLayout::Swizzle32x4x4 { &self.buffer } else { &self.scale_shape };
         let real = |shape: &[usize]| shape.iter().copied().filter(|&extent| extent != 1).collect::<Vec<_>>();
         let (has, as_many) = (source.shape(), source.shape().len() == needed.len());
         if real(has) != real(needed) || as_many && has != needed.as_slice() {
             return Err(PyValueError::new_err(format!(
-                "{what} have shape {}, needed is {} for data of shape {}",
+                "{what} have shape {}; it must be {} for data of shape {}",
                 tuple(source.shape()),
                 tuple(needed),
                 tuple(shape)
@@ -223,17 +223,17 @@ impl Shown {
     ) -> PyResult<(Source<'py>, Option<Source<'py>>)> {
         let scales = self.read("scales", scales, scaling.scale_dtype, shape, (scaling.layout, order))?;
         let Some(zeros) = zero_points else { return Ok((scales, None)) };
-        let zeros = self.read("zero points", zeros, dtype, shape, (ScaleLayout::RowMajor, order))?;
+        let zeros = self.read("zero_points", zeros, dtype, shape, (ScaleLayout::RowMajor, order))?;
         if zeros.layout().0 != packing {
             return Err(PyValueError::new_err(match packing {
                 Packing::OnePerByte => {
-                    "zero points are packed, and must have a byte each, as the elements do"
+                    "zero_points are packed; they must have one element per byte, as the elements do"
                 }
                 Packing::LowFirst => {
-                    "zero points must be packed, as the elements are: lanecast.pack(zero_points)"
+                    "zero_points must be packed, as the elements are: lanecast.pack(zero_points)"
                 }
                 Packing::HighFirst => {
-                    "zero points must be packed, as the elements are: lanecast.pack(zero_points, high_first=True)"
+                    "zero_points must be packed, as the elements are: lanecast.pack(zero_points, high_first=True)"
                 }
             }));
         }

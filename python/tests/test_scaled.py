@@ -196,7 +196,7 @@ def test_zero_points():
             packed = lanecast.quantize(x, dtype, scaling, affine=True, packed=True)
             assert isinstance(packed.zero_points, lanecast.PackedArray)
             assert (packed.dequantize() == made.dequantize()).all()
-            with pytest.raises(ValueError, match="must be packed, as the elements are: lanecast.pack.zero_points.$"):
+            with pytest.raises(ValueError, match="zero_points must be packed, as the elements are: lanecast.pack.zero_points.$"):
                 lanecast.dequantize(packed.codes, packed.scales, scaling, zero_points=made.zero_points)
     given = lanecast.quantize(
         np.float32([0.5, -2]), "uint8", "per_tensor", scales=np.float32(0.25), zero_points=np.uint8([128])
@@ -276,14 +276,14 @@ def test_progress_begins_anew_and_ends_at_all(threads):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda x: lanecast.quantize(x, "float8_e4m3fn", "mxfp8"), ValueError, "scaling is 'mxfp8'; it must be .*'mx' is MXFP8, MXFP6 or MXFP4"),
+        (lambda x: lanecast.quantize(x, "float8_e4m3fn", "mxfp8"), ValueError, "scaling is 'mxfp8'; it must be .*'mx' is MXFP8, MXFP6, MXFP4 or MXINT8"),
         (lambda x: lanecast.quantize(x, "int64", "mx"), TypeError, "from float32 to int64"),
         (lambda x: lanecast.quantize(x.astype("int32"), "int8", "mx"), TypeError, "from int32 to int8.*; data are real floats"),
         (lambda x: lanecast.quantize(x, "float8_e4m3fn", "mx", packed=True), TypeError, "float8_e4m3fn cannot be packed"),
-        (lambda x: lanecast.quantize(x, "int8", "mx", zero_points=np.int8([0])), TypeError, "scales are not"),
-        (lambda x: lanecast.quantize(x, "int8", "mx", scales=x, affine=True), TypeError, "affine=True finds"),
+        (lambda x: lanecast.quantize(x, "int8", "mx", zero_points=np.int8([0])), TypeError, "zero_points are given but scales are not; pass both"),
+        (lambda x: lanecast.quantize(x, "int8", "mx", scales=x, affine=True), TypeError, "scales are given, but affine=True computes scales"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.per_axis(5)), ValueError,
-         "axis is 5; the data have 2 dimensions, so that it must be from -2 to 1"),
+         "axis is 5; the data have 2 dimensions, so it must be from -2 to 1"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.per_axis(-3)), ValueError, "the data have 2 dimensions"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.per_axis(1 << 70)), ValueError,
          "axis is 1180591620717411303424; the data have 2 dimensions"),
@@ -313,25 +313,25 @@ def test_progress_begins_anew_and_ends_at_all(threads):
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(tensor_scale="x")), ValueError, "tensor_scale is 'x'"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(tensor_scale=-1.0)), ValueError, "finite and positive"),
         (lambda x: lanecast.quantize(x, "float4_e2m1fn", lanecast.Scaling.nvfp4(tensor_scale=1e-60)), ValueError,
-         "tensor_scale is 1e-60; it is a float32, which has no such number"),
+         "tensor_scale is 1e-60, which is 0 or infinite as a float32"),
         (lambda x: lanecast.quantize(x, "int4", "per_tensor", high_first=True), TypeError, "needs packed=True"),
         (lambda x: lanecast.Scaling.per_axis(True), TypeError, "axis is True; it must be an integer"),
         (lambda x: lanecast.Scaling.blocks(True), TypeError, "lengths is True; it must be an integer"),
         (lambda x: lanecast.quantize(x, "int8", "mx", satturate=1), TypeError, "did you mean 'saturate'"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.per_tensor("int32")), TypeError, "scales of int32.*; a scale is a real"),
         (lambda x: lanecast.dequantize(x.astype("int8"), np.ones((3, 4), "f4"), lanecast.Scaling.blocks((2, 32))),
-         ValueError, r"scales have shape \(3, 4\), needed is \(2, 3\) for data of shape \(4, 70\)"),
+         ValueError, r"scales have shape \(3, 4\); it must be \(2, 3\) for data of shape \(4, 70\)"),
         # One for each row is none for each column, as many as there are.
         (lambda x: lanecast.dequantize(np.ones((2, 4), "int8"), np.ones((1, 2), "f4"), lanecast.Scaling.per_axis(0)),
-         ValueError, r"scales have shape \(1, 2\), needed is \(2, 1\) for data of shape \(2, 4\)"),
+         ValueError, r"scales have shape \(1, 2\); it must be \(2, 1\) for data of shape \(2, 4\)"),
         (lambda x: lanecast.dequantize(x.astype("int8"), np.ones((2, 3), "f8"), lanecast.Scaling.blocks((2, 32))),
-         TypeError, "scales have dtype float64, needed is float32"),
+         TypeError, "scales have dtype float64; it must be float32"),
         (lambda x: lanecast.dequantize(x.astype("int8"), np.float32(1), "per_tensor", zero_points=np.int8([1, 2])),
-         ValueError, r"zero points have shape \(2,\), needed is \(1, 1\) for data of shape \(4, 70\)"),
+         ValueError, r"zero_points have shape \(2,\); it must be \(1, 1\) for data of shape \(4, 70\)"),
         (lambda x: lanecast.dequantize(x.astype(ml_dtypes.float8_e5m2), np.float32(1), "per_tensor",
                                        zero_points=np.ones(1, ml_dtypes.float8_e5m2)), ValueError, "no zero point"),
         (lambda x: lanecast.dequantize(x.astype("int8"), np.float32(1), "per_tensor", out=np.zeros(3, "f4")),
-         ValueError, r"out has shape \(3,\), needed is \(4, 70\)"),
+         ValueError, r"out has shape \(3,\); it must be \(4, 70\)"),
         (lambda x: lanecast.dequantize(x.astype("int64"), np.float32(1), "per_tensor"), TypeError, "from int64"),
         (lambda x: lanecast.requantize(x.astype("int8"), np.float32(1), "per_tensor", "float8_e5m2",
                                        lanecast.Scaling.mx(profile="torchao")), ValueError, "round once"),
@@ -365,7 +365,7 @@ def test_bytes_of_checkpoints():
     each = np.stack([values[blocks & 15], values[blocks >> 4]], axis=-1).reshape(2, 5, 3, 32)
     expected = (each * 2.0 ** (scales[..., None] - 127.0)).reshape(2, 5, 96).astype(ml_dtypes.bfloat16)
     assert found.dtype == expected.dtype and (codes(found) == codes(expected)).all()
-    with pytest.raises(TypeError, match=r"needed is float8_e8m0fnu: if they are its codes, pass them as scales.view\('float8_e8m0fnu'\)"):
+    with pytest.raises(TypeError, match=r"it must be float8_e8m0fnu; if they are its codes, pass scales.view\('float8_e8m0fnu'\)"):
         lanecast.dequantize(weights, scales, "mx")
     tensor = type("Tensor", (), {"__module__": "torch", "__array__": lambda self, dtype=None, copy=None: scales})()
     with pytest.raises(TypeError, match=r"scales.view\(torch.float8_e8m0fnu\)"):
@@ -403,7 +403,7 @@ def test_torch():
     assert (lanecast.dequantize(fours, packed.scales, "mx") == packed.dequantize()).all()
     assert (lanecast.from_dlpack(fours).data == packed.codes.data).all()
     scales = torch.from_dlpack(made.scales.view(np.uint8))
-    with pytest.raises(TypeError, match=r"pass them as scales.view\(torch.float8_e8m0fnu\)"):
+    with pytest.raises(TypeError, match=r"pass scales.view\(torch.float8_e8m0fnu\)"):
         lanecast.dequantize(given[0], scales, "mx", "float32")
     assert (lanecast.dequantize(given[0], scales.view(torch.float8_e8m0fnu), "mx", "float32") == made.dequantize()).all()
 
@@ -424,10 +424,10 @@ def test_arguments_that_another_call_takes():
     x = np.ones((2, 32), np.float32)
     q = lanecast.quantize(x, "int8", "per_tensor")
     for call, message in (
-        (lambda: lanecast.quantize(x, ">i2", "per_tensor"), "dtype is >i2; codes are of the machine's byte order: 'int16'"),
-        (lambda: lanecast.quantize(x, "int8", "per_tensor", out=x), "there is no option 'out'; the options are rounding"),
+        (lambda: lanecast.quantize(x, ">i2", "per_tensor"), "dtype is >i2; codes must have the machine's byte order: 'int16'"),
+        (lambda: lanecast.quantize(x, "int8", "per_tensor", out=x), "there is no option 'out'; the options are rounding, saturate, nan_to_finite"),
         (lambda: lanecast.dequantize(q.codes, q.scales, "per_tensor", "float32", affine=True), "there is no option 'affine'; the"),
-        (lambda: lanecast.dequantize(q.codes, None, "per_tensor", "float32"), "a NoneType is no array; needed is an ndarray"),
+        (lambda: lanecast.dequantize(q.codes, None, "per_tensor", "float32"), "cannot read a NoneType as an array; lanecast needs an ndarray"),
     ):
         with pytest.raises(TypeError, match=message):
             call()

@@ -20,16 +20,17 @@ class Scaling:
     """Which elements share a scale, what scales are, and where they come from: made by mx(), nvfp4(), deepseek(),
     per_tensor(), per_axis(), along_axis() or blocks(), each with the fields below as keywords.
 
-    rule: how scales follow from the data: "amax" "floor" "ceil" "even" "round_up"; None: floor for float8_e8m0fnu,
-        else amax, by which alone other scales are found, and those never.
-    tensor_scale: a factor of the whole tensor, a number or "compute" (of scales of float8_e4m3fn); with tensor_scale_divides=True elements count
-        code * scale / factor.
+    rule: how scales are computed from the data: "floor", "ceil", "even" or "round_up" for float8_e8m0fnu, "amax" for other
+        scales. None: "floor" or "amax".
+    tensor_scale: a factor of the whole tensor, a number or "compute" (with scales of float8_e4m3fn). Elements stand for
+        code * scale * factor, with tensor_scale_divides=True for code * scale / factor.
     nonfinite: what NaN and Inf do to the scale of their block: "propagate" or "ignore".
     profile: whose bits: "lanecast" "ocp" "onnx" "torchao" "modelopt" "compressed_tensors" "hf_fp8" "comfy" "gpt_oss"
         "f32" "output".
-    layout: how scales lie: "row_major", "column_major", or "swizzle_32x4x4" (tiles of the tensor cores, as one buffer).
-    int_rounding: of quotients to integers, as in astype.
-    precision: of the profile "onnx": the dtype of the division.
+    layout: the order of scales in memory: "row_major", "column_major", or "swizzle_32x4x4" (tiles of the tensor cores, as
+        one buffer).
+    int_rounding: how quotients are rounded to integers, as in astype.
+    precision: for the profile "onnx": the dtype of the division.
 
     >>> import lanecast
     >>> lanecast.Scaling.deepseek().scale_shape((512, 7168))
@@ -71,18 +72,18 @@ class Scaling:
 
     @classmethod
     def along_axis(cls, axis: int, length: int, scale_dtype: Any = "float32", **fields: Any) -> Scaling:
-        """Blocks of so many elements along a dimension, and of one along the others: those of ONNX."""
+        """Blocks of length elements along a dimension, and of one along the others, as in ONNX."""
         return cls(scale_dtype, _extents("length", length), axis, **fields)
 
     @classmethod
     def blocks(cls, lengths: int | Sequence[int], scale_dtype: Any = "float32", **fields: Any) -> Scaling:
-        """Blocks of such lengths along the last dimensions; 0 is a whole dimension."""
+        """Blocks of these lengths along the last dimensions; 0 stands for a whole dimension."""
         return cls(scale_dtype, _extents("lengths", lengths), **fields)
 
     @classmethod
     def mx(cls, **fields: Any) -> Scaling:
-        """MXFP8, MXFP6, MXFP4, MXINT8: float8_e8m0fnu scales of 32 elements along the last dimension. int8 counts 1/64,
-        as under every float8_e8m0fnu scale."""
+        """MXFP8, MXFP6, MXFP4, MXINT8: float8_e8m0fnu scales of 32 elements along the last dimension. int8 elements
+        count in units of 1/64, as under every float8_e8m0fnu scale."""
         return cls("float8_e8m0fnu", (32,), **fields)
 
     @classmethod
@@ -110,7 +111,7 @@ def _scaling(given: Scaling | str) -> Scaling:
     if isinstance(given, str) and given in _NAMED:
         return _NAMED[given]()
     names = ", ".join(f"'{name}'" for name in _NAMED)
-    help = " ('mx' is MXFP8, MXFP6 or MXFP4, by the dtype)" if "mx" in str(given).lower() else ""
+    help = " ('mx' is MXFP8, MXFP6, MXFP4 or MXINT8, by the dtype)" if "mx" in str(given).lower() else ""
     raise ValueError(f"scaling is {given!r}; it must be a lanecast.Scaling, or one of {names}{help}")
 
 
@@ -157,7 +158,7 @@ class Quantized:
         return self.codes.nbytes + self.scales.nbytes + zeros
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        raise TypeError("a Quantized is elements and scales; its dequantize(dtype) gives an array")
+        raise TypeError("a Quantized holds elements and scales; its dequantize(dtype) gives an array")
 
     def __repr__(self) -> str:
         factor = "" if self.tensor_scale is None else f", tensor_scale {self.tensor_scale:g}"
@@ -208,15 +209,15 @@ def _made(
 
 def _no_order(packed: bool, high_first: bool) -> None:
     if high_first and not packed:
-        raise TypeError("high_first=True is the order of packed elements, and needs packed=True")
+        raise TypeError("high_first=True is an order of packed elements, and needs packed=True")
 
 
 def _no_options_of_integers(options: dict[str, Any]) -> None:
     if "int_rounding" in options:
-        raise TypeError("int_rounding is the scaling's here, as in Scaling.per_tensor(int_rounding='up')")
+        raise TypeError("int_rounding belongs to the scaling, as in lanecast.Scaling.per_tensor(int_rounding='up')")
     for name in ("float_to_int", "int_to_int"):
         if name in options:
-            raise TypeError(f"{name} is of casts without scales: quantised integers saturate")
+            raise TypeError(f"{name} is an option of casts without scales; quantised integers saturate")
 
 
 def quantize(
@@ -233,19 +234,21 @@ def quantize(
     progress: Progress | None = None,
     **options: Any,
 ) -> Quantized:
-    """Cast floats to elements under scales, which are found from the data or given: each element is x / scale, rounded once.
+    """Cast floats to elements under scales, which are computed from the data or given: each element is x / scale, rounded
+    once.
 
-    x: floats of 16 bits or more, as astype takes them. What does not lie in C order is copied first.
+    x: floats of 16 bits or more, as astype takes them. An array that is not in C order is copied first.
     dtype: float8, float6, float4, or an integer dtype.
     scaling: a Scaling, or "mx", "nvfp4", "deepseek", "per_tensor".
-    scales: the scales; None: they are found. Never broadcast: there is one for each block.
-    zero_points: of integers, where the scales are given: one for each scale, of the dtype of the elements, and packed (by
-        lanecast.pack) where these are.
-    affine: find zero points too (profile "compressed_tensors", int4 and int8).
+    scales: the scales, one for each block (they are not broadcast). None: they are computed.
+    zero_points: for integers with given scales: one for each scale, of the dtype of the elements, and packed (by
+        lanecast.pack) if these are.
+    affine: compute zero points too (profile "compressed_tensors", int4 and int8).
     packed: pack elements of fewer than 8 bits into bytes; high_first as in pack.
-    progress: called with the pieces of the work that are done, and all of them; anew where a factor or the one scale is
-        found first. If it returns False, Cancelled is raised. (A block and those beside it are one piece, however tall they are.)
-    options: as astype has them, but for those of integers: they saturate, and int_rounding is the scaling's.
+    progress: called with the number of pieces of the work done and of all pieces; it begins anew after a first pass that
+        computes a factor or the only scale. If it returns False, Cancelled is raised. (A block and those beside it are one
+        piece, however tall they are.)
+    options: those of astype, except for those of integers, which saturate; int_rounding belongs to the scaling.
         stochastic=seed or (seed, first) rounds by chance.
 
     >>> import lanecast, numpy as np
@@ -254,16 +257,16 @@ def quantize(
     ([[25, -127], [127, 9]], (2, 1))
     >>> lanecast.quantize(np.ones((2, 64)), "float8_e4m3fn", "mx", scales=np.ones((2, 3)).astype(q.scales.dtype))
     Traceback (most recent call last):
-    TypeError: scales have dtype float32, needed is float8_e8m0fnu
+    TypeError: scales have dtype float32; it must be float8_e8m0fnu
     """
     scaling = _scaling(scaling)
     for name, flag in (("affine", affine), ("packed", packed), ("high_first", high_first)):
         _flag(name, flag)
     _no_order(packed, high_first)
     if scales is None and zero_points is not None:
-        raise TypeError("zero_points are given and scales are not; both are needed, or affine=True to find both")
+        raise TypeError("zero_points are given but scales are not; pass both, or affine=True to compute both")
     if scales is not None and affine:
-        raise TypeError("affine=True finds scales and zero points, and scales are given; give zero_points too, or neither")
+        raise TypeError("scales are given, but affine=True computes scales and zero points; pass zero_points instead of affine=True")
     _no_options_of_integers(options)
     made = _lanecast.quantize(
         x, dtype, scaling, scales, zero_points, affine, high_first if packed else None, threads, progress, options
@@ -286,7 +289,7 @@ def dequantize(
     """Cast elements under scales to floats: (code - zero point) * scale, rounded once.
 
     codes: an array with one element per byte, a PackedArray, or a tensor of torch (float8, float4_e2m1fn_x2).
-    scales, zero_points, progress: as quantize takes and gives them.
+    scales, zero_points, progress: as in quantize.
 
     >>> import lanecast, numpy as np
     >>> codes = lanecast.astype([[1.0, 448.0]], "float8_e4m3fn")
@@ -294,7 +297,7 @@ def dequantize(
     array([[  0.5, 224. ]], dtype=float16)
     >>> lanecast.dequantize(np.zeros((512, 7168), "int8"), np.ones((56, 4), "float32"), "deepseek")
     Traceback (most recent call last):
-    ValueError: scales have shape (56, 4), needed is (4, 56) for data of shape (512, 7168)
+    ValueError: scales have shape (56, 4); it must be (4, 56) for data of shape (512, 7168)
     """
     return _lanecast.dequantize(
         codes, scales, _scaling(scaling), dtype, zero_points, out, threads, progress, options
