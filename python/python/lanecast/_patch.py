@@ -14,12 +14,13 @@ import ml_dtypes
 import numpy as np
 
 from lanecast import _lanecast
+from lanecast._api import _flag
 
 VARIABLE = "LANECAST_NO_PATCH"
 
 
 class PatchError(RuntimeError):
-    """NumPy's casts cannot be patched: it is not laid out as it should be. Nothing was patched.
+    """NumPy's casts cannot be patched, because its internals are not as they are known to be. Nothing was patched.
 
     >>> import lanecast
     >>> issubclass(lanecast.PatchError, RuntimeError)
@@ -34,9 +35,9 @@ PatchError.__module__ = "lanecast"
 class PatchInfo:
     """What is patched, what is not and why, and what has been cast since.
 
-    counts: of each pair, how many calls there were, and how often the original answered.
-    least: from how many elements on a kernel casts, those behind each other and those strides apart; None: never, the
-        original is as fast. Measured when patch() is first called.
+    counts: of each pair, the number of calls, and how often the original was used.
+    least: from how many elements on a kernel casts, if they are contiguous and if they are not. None: never, as the original
+        is as fast. Measured when patch() is first called.
 
     >>> import lanecast
     >>> with lanecast.patched():
@@ -64,7 +65,7 @@ class PatchInfo:
             return "PatchInfo(not patched)"
         how = f"exact={self.exact}, threads={self.threads}, numpy={self.numpy}"
         what = f"{len(self.pairs)} pairs, {len(self.skipped)} skipped"
-        return f"PatchInfo({what}, {how}; {self.calls} calls, {self.originals} times the original's answer)"
+        return f"PatchInfo({what}, {how}; {self.calls} calls, the originals used {self.originals} times)"
 
     def _repr_html_(self) -> str:
         busiest = sorted(self.counts.items(), key=lambda item: -item[1][0])[:20]
@@ -78,7 +79,7 @@ class PatchInfo:
 
 
 def patch_info() -> PatchInfo:
-    """What is patched now.
+    """What is patched at the moment.
 
     >>> import lanecast
     >>> lanecast.patch_info()
@@ -114,13 +115,14 @@ def _disabled() -> bool:
 
 
 def patch(*, exact: bool = True, threads: int | None = 1, numpy: bool = True) -> PatchInfo:
-    """Let NumPy's casts to, from and between the dtypes of ml_dtypes, and of float16, run lanecast's kernels.
+    """Make NumPy's casts to, from and between float16 and the dtypes of ml_dtypes run lanecast's kernels.
 
-    With the bits and the warnings of before, unless exact=False: then those of one rounding (profile="ml_dtypes" of
-    astype), without warnings. It holds for the whole process until unpatch(); other arguments change it.
+    The bits and the warnings stay the same. With exact=False, the bits are those of a single rounding, as astype has them
+    with profile="ml_dtypes", and there are no warnings. This holds for the whole process until unpatch(); another call with
+    other arguments changes it.
 
-    threads: on how many a cast of 8 MiB or more may run; None: as many as there are.
-    numpy: the casts between NumPy's own dtypes (float16 with the others) too.
+    threads: on how many threads a cast of 8 MiB or more may run; None: as many as there are cores.
+    numpy: also patch the casts between NumPy's own dtypes (float16 with the others).
 
     >>> import lanecast, ml_dtypes, numpy as np
     >>> info = lanecast.patch()
@@ -128,8 +130,8 @@ def patch(*, exact: bool = True, threads: int | None = 1, numpy: bool = True) ->
     [1 0.3125]
     >>> lanecast.unpatch()
     """
-    if not isinstance(exact, bool) or not isinstance(numpy, bool):
-        raise TypeError(f"exact is {exact!r} and numpy is {numpy!r}; both must be True or False")
+    _flag("exact", exact)
+    _flag("numpy", numpy)
     count = 0 if threads is None else _positive(threads)
     if not _disabled():
         _apply((exact, count, numpy))
@@ -137,7 +139,7 @@ def patch(*, exact: bool = True, threads: int | None = 1, numpy: bool = True) ->
 
 
 def _positive(threads: Any) -> int:
-    message = f"threads is {threads!r}; it must be a positive integer, or None for all"
+    message = f"threads is {threads!r}; it must be a positive integer, or None for all cores"
     if isinstance(threads, (bool, np.bool_)):
         raise TypeError(message)
     try:
@@ -159,7 +161,7 @@ def _apply(config: tuple[bool, int, bool]) -> None:
 
 
 def unpatch() -> None:
-    """Undo patch(): NumPy's casts are its own again. What somebody else has changed since stays as it is.
+    """Undo patch(): NumPy's casts run its own loops again. What other code has changed since stays as it is.
 
     >>> import lanecast
     >>> lanecast.unpatch()
@@ -170,7 +172,7 @@ def unpatch() -> None:
 
 
 def is_patched() -> bool:
-    """Are casts patched now?
+    """Whether casts are patched at the moment.
 
     >>> import lanecast
     >>> lanecast.is_patched()
@@ -181,8 +183,8 @@ def is_patched() -> bool:
 
 @contextmanager
 def patched(*, exact: bool = True, threads: int | None = 1, numpy: bool = True) -> Iterator[PatchInfo]:
-    """patch() for a block of code; what was before it is restored, by which patches can be nested. It holds for the whole
-    process, as patch() does: blocks of several threads must not overlap.
+    """patch() for a block of code, after which the state before it is restored; blocks can be nested. It holds for the
+    whole process, as patch() does, so blocks of several threads must not overlap.
 
     >>> import lanecast
     >>> with lanecast.patched():

@@ -78,11 +78,11 @@ fn candidates(
         }
         let mut skip = |why: &str| skipped.push((*from, *to, why.to_owned()));
         if are_numpys && !numpy {
-            skip("numpy=False leaves NumPy's own casts");
+            skip("numpy=False leaves out NumPy's own casts");
             continue;
         }
         let Some((method, kind)) = system.method(from_descr, to_descr)? else {
-            skip("there is no such cast");
+            skip("NumPy has no such cast");
             continue;
         };
         let (py, dtypes) = (from_descr.py(), [*from, *to]);
@@ -95,7 +95,7 @@ fn candidates(
                 if kind == numpy::Kind::Legacy {
                     legacy = system.loops(method, descriptors, sizes)?;
                 } else if !numpy::chooses_plainly(py, method, descriptors, sizes)? {
-                    skip("NumPy chooses its loop in a way that is not known");
+                    skip("NumPy chooses its loop in an unknown way");
                     continue;
                 }
             }
@@ -129,7 +129,7 @@ unsafe fn proven(candidate: &Candidate, skipped: &mut Skipped) -> PyResult<Optio
         return Err(PyRuntimeError::new_err(message));
     }
     if !pair::enter(pair) {
-        return skip("there are more casts than are known".to_owned());
+        return skip("the table of patched casts is full".to_owned());
     }
     Ok(Some(pair))
 }
@@ -226,7 +226,7 @@ pub(crate) fn unpatch() {
     state.skipped.clear();
     for pair in pairs {
         if !restore(pair) {
-            let why = "somebody else has changed it since: it was left as it is".to_owned();
+            let why = "other code has changed it since patch(); it was left as it is".to_owned();
             state.skipped.push((pair.from, pair.to, why));
         }
     }

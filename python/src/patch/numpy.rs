@@ -132,7 +132,7 @@ impl<'py> Numpy<'py> {
     pub(super) fn new(py: Python<'py>) -> PyResult<Self> {
         let umath = py.import("numpy._core._multiarray_umath")?;
         let casting_impl = umath.getattr("_get_castingimpl").map_err(|_| {
-            PyRuntimeError::new_err("this NumPy has no _get_castingimpl, by which casts are found")
+            PyRuntimeError::new_err("this NumPy has no _get_castingimpl, by which patch() finds casts")
         })?;
         let capsule = umath.getattr("_ARRAY_API")?.cast_into::<PyCapsule>()?;
         // SAFETY: the capsule holds NumPy's table of functions. Entry 211 returns the feature version.
@@ -146,8 +146,9 @@ impl<'py> Numpy<'py> {
             (api, feature())
         };
         // SAFETY: the table has this entry.
-        let module = module_of(unsafe { *api.add(211) })
-            .ok_or_else(|| PyRuntimeError::new_err("where NumPy's code lies cannot be found out here"))?;
+        let module = module_of(unsafe { *api.add(211) }).ok_or_else(|| {
+            PyRuntimeError::new_err("the address of NumPy's code is unknown on this system")
+        })?;
         // Other releases of ml_dtypes may not have such a module. Without it, `is_plain` is false.
         let registrar = py.import("ml_dtypes._ml_dtypes_ext").ok().and_then(|registrar| {
             // SAFETY: it is an object; one without a definition, or none at all, is NULL.
@@ -192,7 +193,7 @@ impl<'py> Numpy<'py> {
             Bound::from_borrowed_ptr(bound.py(), class.cast()).getattr("__basicsize__")?.extract::<usize>()?
         };
         if size < size_of::<Method>() {
-            return Err(odd("its method is smaller than this NumPy's should be"));
+            return Err(odd("its method is smaller than it must be"));
         }
         // SAFETY: the object has that many bytes. The name is read last, after everything else was checked.
         let proven = unsafe {
@@ -220,7 +221,7 @@ impl<'py> Numpy<'py> {
                 )
         };
         if !proven {
-            return Err(odd("its method does not have the layout that is known of NumPy 2.0 to 2.5"));
+            return Err(odd("its method does not have the layout of NumPy 2.0 to 2.5"));
         }
         Ok(Some((method, kind)))
     }

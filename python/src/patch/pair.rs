@@ -899,12 +899,12 @@ impl Pair {
                 [expected, left, found] == [0; 3]
             };
             if !done || theirs != ours || theirs != few {
-                return Err("it gives other results than its original".to_owned());
+                return Err("the kernel and the original give different results".to_owned());
             }
         }
         // SAFETY: as above.
         if unsafe { self.rounds_otherwise(&mut context)? } {
-            _ = self.inexact.set("this release of ml_dtypes rounds ties of float8_e8m0fnu in another way");
+            _ = self.inexact.set("this release of ml_dtypes rounds ties to float8_e8m0fnu differently");
         }
         self.calls.store(0, Ordering::Relaxed);
         self.originals.store(0, Ordering::Relaxed);

@@ -124,7 +124,7 @@ impl Rules {
     pub(super) fn new(from: DType, to: DType) -> Result<Option<Self>, &'static str> {
         // NumPy warns in each call, and takes 1.15 or 1.44 ns an element, depending on the addresses of code: the latter with the patch.
         if from != from.part() && to.is_packed() && matches!(to.kind(), Kind::Int(_)) {
-            return Err("complex to integers of 2 and 4 bits has little to gain");
+            return Err("casts of complex to integers of 2 and 4 bits would gain little");
         }
         let unused = match from {
             // NumPy's own casts take every byte other than zero for True.
@@ -202,7 +202,7 @@ impl Rules {
 
     /// Sets what is looked for among floats of at least 16 bits that become integers: values that are out of range.
     fn set_to_integer(&mut self, part: DType, format: IntFormat) -> Result<(), &'static str> {
-        let source = format_of(part).ok_or("no dtype that is known")?;
+        let source = format_of(part).ok_or("its dtype is unknown")?;
         let (end, signed) = range(format);
         let limit = |exponent: u32| {
             // The largest float16 is below 2^16.
@@ -217,12 +217,12 @@ impl Rules {
 
     /// Sets what is looked for among floats of at least 16 bits that become floats, complex numbers or bool: NaN, overflow and underflow.
     fn set_between_floats(&mut self, part: DType, to: DType) -> Result<(), &'static str> {
-        let source = format_of(part).ok_or("no dtype that is known")?;
+        let source = format_of(part).ok_or("its dtype is unknown")?;
         let signaling = (source.inf + 1, source.quiet - 1);
         let nan = (source.inf + 1, source.top);
         match to.part() {
             DType::F8E8M0 if part != DType::F16 => {
-                return Err("float8_e8m0fnu of subnormals, and next to its largest value, is another");
+                return Err("float8_e8m0fnu of subnormals, and next to its largest value, differs");
             }
             DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2 | DType::BF16 => self.bits = Some(nan),
             DType::F16 if part == DType::BF16 => self.bits = Some(nan),
