@@ -61,7 +61,7 @@ def test_convert_reports_and_raises(tmp_path: Path) -> None:
     place: Any
     for place in (os.fsencode(tmp_path / "src"), None, 3):
         for call in (lambda: lanecast.convert(place, tmp_path / "other", to="bf16"), lambda: lanecast.inspect(place)):
-            with pytest.raises(TypeError, match="must be a str or a path of one"):
+            with pytest.raises(TypeError, match="it must be a str or a path, such as a pathlib.Path"):
                 call()
     for wrong in ({"progress": 3}, {"keep": b"*norm*"}, {"keep": memoryview(b"*norm*")}):
         with pytest.raises(TypeError, match="^(progress is 3|keep is (b'\\*norm\\*'|<memory at 0x.*>)); it must be "):
@@ -90,10 +90,27 @@ def test_errors_name_options_as_they_are_given(tmp_path: Path) -> None:
         ({"group_size": 32}, r"^group_size=32: to='bf16' has none \(int4-group and int8-group have: to='int4-group'\)$"),
         ({"drop": ["*"]}, "or drop= fits all of them"),
         ({"kep": ["x"]}, r"^unexpected argument 'kep=' found \(a similar argument exists: 'keep='\)$"),
+        ({"group_size": "x"}, "^group_size is 'x'; it must be an integer, 0 or more$"),
+        ({"threads": -1}, "^threads is '-1'; it must be an integer, 0 or more$"),
+        ({"fuse": "perhaps"}, "^fuse is 'perhaps'; it must be one of on, off$"),
+        ({"resume": "x"}, "^resume is 'x'; it must be one of "),
+        ({"max_rel_error": -1}, "^max_rel_error is '-1'; "),
+        ({"force": 1}, "^force is '1'; it must be True or False$"),
+        ({"group_size": True}, "^a value is required for 'group_size=' but none was supplied$"),
         ({"memory": "1G", "rank": 3, "of": 2}, "^rank= counts from 0, and is less than of=$"),
     ]:
         with pytest.raises(lanecast.ConvertError, match=said):
             lanecast.convert(tmp_path / "src", tmp_path / "dst", **{"to": "bf16", **options})
+
+
+def test_bools_of_numpy_are_bools(tmp_path: Path) -> None:
+    checkpoint(tmp_path / "src", 1)
+    plan: dict[str, Any] = {"to": "bf16", "dry_run": np.True_, "force": np.False_}
+    assert lanecast.convert(tmp_path / "src", tmp_path / "dst", **plan).tensors["converted"] == 1
+    assert not (tmp_path / "dst").exists()
+    stopped: Any = lambda *_: np.False_  # noqa: E731
+    with pytest.raises(lanecast.Cancelled, match="progress returned False after"):
+        lanecast.convert(tmp_path / "src", tmp_path / "dst", to="bf16", progress=stopped)
 
 
 def test_errors_are_pickled() -> None:
@@ -210,5 +227,5 @@ def test_without_a_python_there_is_no_program(tmp_path: Path) -> None:
     """The program runs in a process of its own, by the Python of this one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", "")
-        with pytest.raises(lanecast.ConvertError, match="sys.executable, its Python, is ''"):
+        with pytest.raises(lanecast.ConvertError, match="with the Python at sys.executable, which is ''"):
             lanecast.inspect(tmp_path)

@@ -16,6 +16,7 @@ from keyword import iskeyword
 from typing import Any
 
 from lanecast import _lanecast
+from lanecast._api import BOOLS
 from lanecast._lanecast import Cancelled
 
 __all__ = ["ConvertError", "ConvertReport", "convert", "inspect", "verify"]
@@ -24,10 +25,10 @@ Path = str | os.PathLike[str]
 
 
 class ConvertError(Exception):
-    """A checkpoint that is refused, a limit that was passed, or a system that failed.
+    """A checkpoint was refused, a limit was exceeded, or the system failed.
 
-    ``kind`` is "limit", "usage", "refused", "system" or "interrupted"; ``tensor`` and ``help`` may be None. Where a limit was
-    passed, the result stands, and ``report`` says what was lost.
+    ``kind`` is "limit", "usage", "refused", "system" or "interrupted"; ``tensor`` and ``help`` may be None. If a limit was
+    exceeded, the result stands, and ``report`` says what was lost.
 
     >>> import lanecast
     >>> try:
@@ -48,7 +49,7 @@ class ConvertError(Exception):
 
 @dataclass(frozen=True)
 class ConvertReport:
-    """What a conversion did, and what it lost: the largest errors, and the tensors that have them.
+    """What a conversion did and what it lost, with the largest errors and the tensors that have them.
 
     >>> import dataclasses, lanecast
     >>> [field.name for field in dataclasses.fields(lanecast.ConvertReport)][:2]
@@ -87,9 +88,9 @@ def _words(options: dict[str, Any]) -> list[str]:
     for name, value in options.items():
         # from_ and as_ stand for keywords of Python.
         flag = "--" + name.rstrip("_").replace("_", "-")
-        if value is True:
-            words.append(flag)
-        elif value is None or value is False:
+        if isinstance(value, BOOLS):
+            words += [flag] if value else []
+        elif value is None:
             pass
         elif isinstance(value, bytes | bytearray | memoryview):
             raise TypeError(f"{name} is {value!r}; it must be a str, a number or a path, or several of these")
@@ -100,11 +101,18 @@ def _words(options: dict[str, Any]) -> list[str]:
     return words
 
 
-# An option as the program spells it, and its value where the context tells what that is.
+# An option as the program spells it, with what stands for its value (<N>), or its value where the context tells what that is.
 _FLAG = re.compile(
-    r"(?<![\w/-])--([a-z][a-z-]*[a-z])(?:[ =]('[^']*'|(?=\S*[\d*])[\w*/-]+(?:\.[\w*/-]+)*|(?:amax|gpt-oss|nan,inf|row|LAYOUT)\b))?"
+    r"(?<![\w/-])--([a-z][a-z-]*[a-z])(?:\[?[ =]<[^>]*>\]?|[ =]('[^']*'|(?=\S*[\d*])[\w*/-]+(?:\.[\w*/-]+)*|(?:amax|gpt-oss|nan,inf|row|LAYOUT)\b))?"
 )
 _SWITCHES = {"dry-run", "force", "json", "quiet", "resume", "strict"}
+_WRONG_VALUE = re.compile(r"(?:invalid|unexpected) value '(.*)' for '(\w+)=(?:True)?':? (.*)")
+# What is wrong with a value, as the program says it and as Python does.
+_REASONS = (
+    (r"invalid digit found in string", "it must be an integer, 0 or more"),
+    (r"found; no more were expected", "it must be True or False"),
+    (r"\[possible values: (.*)\]", r"it must be one of \1"),
+)
 
 
 def _as_keywords(text: str) -> str:
@@ -118,7 +126,17 @@ def _as_keywords(text: str) -> str:
             value = repr(value)
         return f"{name}{'_' if iskeyword(name) else ''}={value}"
 
-    return _FLAG.sub(keyword, text)
+    text = _FLAG.sub(keyword, text)
+    if wrong := _WRONG_VALUE.fullmatch(text):
+        value, name, why = wrong.groups()
+        for theirs, ours in _REASONS:
+            why = re.sub(theirs, ours, why)
+        return f"{name} is {value!r}; {why}"
+    return text
+
+
+def _is_false(answer: object) -> bool:
+    return isinstance(answer, BOOLS) and not answer
 
 
 class _Listener(threading.Thread):
@@ -145,14 +163,14 @@ class _Listener(threading.Thread):
         words = numbers.split()
         if len(words) <= 3 or words[1] != "of" or words[3] != "bytes":
             self.rest.append(line)
-        elif self.progress and self.progress(int(words[0]), int(words[2]), name) is False:
+        elif self.progress and _is_false(self.progress(int(words[0]), int(words[2]), name)):
             raise Cancelled(f"progress returned False after {words[0]} of {words[2]} bytes")
 
 
 def _place(name: str, path: Path) -> str:
     place = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(place, str):
-        raise TypeError(f"{name} is {path!r}; it must be a str or a path of one")
+        raise TypeError(f"{name} is {path!r}; it must be a str or a path, such as a pathlib.Path")
     # A path that begins with a dash is not taken for an option.
     return os.path.join(os.curdir, place) if place.startswith("-") else place
 
@@ -168,7 +186,7 @@ def _run(words: list[str], progress: Callable[[int, int, str], object] | None = 
     place = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from lanecast._convert import main; sys.exit(main())"
     if not sys.executable:
-        message = f"the program runs in a process of its own, and sys.executable, its Python, is {sys.executable!r}"
+        message = f"lanecast runs this in a process of its own, with the Python at sys.executable, which is {sys.executable!r}"
         raise ConvertError("system", None, message, None, None)
     command = [sys.executable, "-P", "-c", code, place, *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
@@ -203,8 +221,8 @@ def convert(
     """Convert a checkpoint, a safetensors file or a directory, to a dtype or a quantisation layout.
 
     Options are those of ``lanecast convert``, with underscores: ``keep=["*img_in*"]``, ``max_rel_error=0.01``, ``resume=True``, ``from_="gptq"``.
-    ``progress`` is called with the bytes that are done, all bytes, and the file that is complete. If it raises, or returns False
-    (``lanecast.Cancelled``), the program is ended; ``resume=True`` goes on from there.
+    ``progress`` is called with the bytes done, all bytes, and the file that is complete. If it raises, or returns False (which
+    raises ``lanecast.Cancelled``), the conversion ends; ``resume=True`` continues it.
 
     >>> import json, lanecast, os, struct, tempfile
     >>> header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
@@ -217,7 +235,7 @@ def convert(
     (1, 0.0)
     """
     if progress is not None and not callable(progress):
-        raise TypeError(f"progress is {progress!r}; it must be a function of the bytes done, of all bytes, and of a file, or None")
+        raise TypeError(f"progress is {progress!r}; it must be a function of the bytes done, all bytes and a file, or None")
     words = ["convert", _place("src", src), _place("dst", dst), f"--to={to}", "--json", "--progress=plain", *_words(options)]
     code, value, said = _run(words, progress)
     report = _report(value)
@@ -232,7 +250,8 @@ def convert(
 
 
 def inspect(path: Path, *, stats: bool = False) -> dict[str, Any]:
-    """What a checkpoint holds, from its headers alone: ``layout``, ``because``, ``tensors``, ``problems``.
+    """What a checkpoint holds, from its headers (with ``stats=True``, also from its data): ``layout``, ``because``, ``tensors``,
+    ``problems``.
 
     >>> import json, lanecast, os, struct, tempfile
     >>> header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
@@ -247,9 +266,9 @@ def inspect(path: Path, *, stats: bool = False) -> dict[str, Any]:
 
 
 def verify(a: Path, b: Path, **options: Any) -> dict[str, Any]:
-    """Compare two checkpoints of whatever layouts: ``equal``, ``compared``, ``differ``, ``only_a``, ``only_b``.
+    """Compare two checkpoints of any layouts: ``equal``, ``compared``, ``differ``, ``only_a``, ``only_b``.
 
-    Options are those of ``lanecast verify``; ``as_`` is the dtype that both become.
+    Options are those of ``lanecast verify``; ``as_`` is the dtype to which both are converted first.
 
     >>> import json, lanecast, os, struct, tempfile
     >>> header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Any
 
-from lanecast._convert import ConvertError, ConvertReport, Path, _report, _run, _words
+from lanecast._convert import ConvertError, ConvertReport, Path, _is_false, _report, _run, _words
 from lanecast._convert import convert as _convert
 from lanecast._lanecast import Cancelled
 
@@ -59,9 +59,9 @@ def convert(
 ) -> ConvertReport:
     """:func:`lanecast.convert` on a cluster, whose workers share ``src`` and ``dst``; in a cluster of its own if there is none.
 
-    A task makes one file of the result, and can be run again: one whose worker is lost goes to another, and files that are complete
-    are not made twice. The bytes are those of one process. ``progress`` is called with the files that are done, and all files;
-    False ends it.
+    A task makes one file of the result, and can be run again: if its worker is lost, another one runs it. Complete files are not
+    made twice, and the bytes are those of one process. ``progress`` is called with the number of files done and of all files; if
+    it returns False, ``lanecast.Cancelled`` is raised.
     """
     try:
         distributed: Any = import_module("distributed")
@@ -103,7 +103,7 @@ def convert(
             raise found
         report = found
         done += 1
-        if progress and progress(done, files) is False:
+        if progress and _is_false(progress(done, files)):
             client.cancel(tasks)
             raise Cancelled(f"progress returned False after {done} of {files} files")
     if not os.path.isdir(src):
