@@ -294,7 +294,7 @@ def test_fill_values_of_new_arrays():
     for given, code in (("NaN", 0x7FC0), ("-Infinity", 0xFF80), ("0x7fc1", 0x7FC1), (1.5, 0x3FC0)):
         array = zarr.create_array({}, shape=1, dtype="bfloat16", fill_value=given)
         assert int(array[:].view("u2")[0]) == code
-    with pytest.raises((TypeError, ValueError), match="becomes no"):
+    with pytest.raises((TypeError, ValueError), match="'NaN' is not a value of int4"):
         zarr.create_array({}, shape=1, dtype="int4", fill_value="NaN")
     # No 0: the smallest number.
     assert zarr.create_array({}, shape=1, dtype="float8_e8m0fnu")[:].view("u1").tolist() == [0]
@@ -306,7 +306,7 @@ def test_fill_values_of_new_arrays():
 )
 def test_fill_values_that_are_none(name, given):
     zdtype = zarr.dtype.data_type_registry.match_json(name, zarr_format=3)
-    with pytest.raises((TypeError, ValueError), match="is no|becomes no"):
+    with pytest.raises((TypeError, ValueError), match="is not a value of|is out of the range of"):
         zdtype.from_json_scalar(given, zarr_format=3)
 
 

@@ -42,7 +42,7 @@ class _Named(ZDType[Any, Any], HasItemSize):  # type: ignore[misc, unused-ignore
 
     @classmethod
     def _from_json_v2(cls, data: object) -> Self:
-        raise DataTypeValidationError(f"Zarr of version 2 has no {data!r} of {cls.__name__}")
+        raise DataTypeValidationError(f"Zarr format 2 has no data types of ml_dtypes, so {data!r} is none")
 
     @classmethod
     def _from_json_v3(cls, data: object) -> Self:
@@ -52,7 +52,7 @@ class _Named(ZDType[Any, Any], HasItemSize):  # type: ignore[misc, unused-ignore
 
     def to_json(self, zarr_format: int) -> Any:
         if zarr_format != 3:
-            raise ValueError(f"Zarr of version {zarr_format} has no {self.name}")
+            raise ValueError(f"Zarr format {zarr_format} has no {self.name}; use format 3")
         return self.name
 
     @property
@@ -66,14 +66,14 @@ class _Named(ZDType[Any, Any], HasItemSize):  # type: ignore[misc, unused-ignore
         if isinstance(data, str):
             return self.from_json_scalar(data, zarr_format=3)
         if not self._check_scalar(data):
-            raise TypeError(f"{data!r} is no number, and becomes no {self.name}")
+            raise TypeError(f"{data!r} is not a value of {self.name}")
         if isinstance(data, self.to_native_dtype().type):
             return data
         facts, value = _lanecast.facts(self.to_native_dtype()), float(data)
         if facts["kind"] == "int" and not (value == int(data) and facts["min"] <= value <= facts["max"]):
-            raise ValueError(f"{data!r} is no {self.name}")
+            raise ValueError(f"{data!r} is not a value of {self.name}")
         if facts["kind"] != "int" and (np.isnan(value) and not facts["has_nan"] or np.isinf(value) and not facts["has_inf"]):
-            raise ValueError(f"{data!r} is no {self.name}")
+            raise ValueError(f"{data!r} is not a value of {self.name}")
         if facts["kind"] != "int" and np.isfinite(value) and not facts["min"] <= value <= facts["max"]:
             raise ValueError(f"{data!r} is out of the range of {self.name}, {facts['min']} to {facts['max']}")
         return self.to_native_dtype().type(int(data) if facts["kind"] == "int" else value)
@@ -83,17 +83,17 @@ class _Named(ZDType[Any, Any], HasItemSize):  # type: ignore[misc, unused-ignore
 
     def from_json_scalar(self, data: Any, *, zarr_format: int) -> Any:
         if isinstance(data, bool) or not isinstance(data, (int, float, str)):
-            raise TypeError(f"{data!r} is no number, and becomes no {self.name}")
+            raise TypeError(f"{data!r} is not a value of {self.name}")
         if not isinstance(data, str):
             return self.cast_scalar(data)
         native = self.to_native_dtype()
         if _lanecast.facts(native)["kind"] == "int":
-            raise TypeError(f"{data!r} is no number, and becomes no {self.name}")
+            raise TypeError(f"{data!r} is not a value of {self.name}")
         if data in _SPECIAL:
             return self.cast_scalar(_SPECIAL[data])
         # The bits, with as many digits as the element has.
         if not data.startswith("0x") or len(data) != 2 + 2 * native.itemsize:
-            raise ValueError(f"{data!r} is no {self.name}: it has {2 * native.itemsize} digits after 0x")
+            raise ValueError(f"{data!r} is not a value of {self.name}; its bits are 0x and {2 * native.itemsize} digits")
         return np.array([int(data, 16)], f"u{native.itemsize}").view(native)[0]
 
     def to_json_scalar(self, data: Any, *, zarr_format: int) -> Any:
@@ -129,7 +129,7 @@ class BFloat16(_Named, HasEndianness):  # type: ignore[misc, unused-ignore]
 
     def to_native_dtype(self) -> np.dtype[Any]:
         if self.endianness != sys.byteorder:
-            raise ValueError(f"bfloat16 of ml_dtypes is {sys.byteorder}-endian here: no {self.endianness}")
+            raise ValueError(f"bfloat16 of ml_dtypes is {sys.byteorder}-endian on this machine; it cannot be {self.endianness}-endian")
         dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return dtype
 

@@ -1,6 +1,6 @@
 """The codec cast_value of Zarr, by lanecast: needs zarr 3.4 or later, which needs Python 3.12.
 
-Where both are installed, Zarr knows two codecs of this name. Say which::
+Zarr itself has a codec of this name. Choose this one with::
 
     zarr.config.set({"codecs.cast_value": "lanecast.zarr.CastValue"})
 
@@ -49,10 +49,11 @@ def cast_array(
     out_of_range_mode: str | None = None,
     scalar_map_entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]] | None = None,
 ) -> NDArray[Any]:
-    """Cast an array by the rules of cast_value: mapped values first, then what is exact, then by rounding, then by what
-    out of range is to become. Everything else is a ValueError.
+    """Cast an array by the rules of cast_value: values in the map become what it says, exact values stay the same, and
+    others are rounded; out_of_range_mode says what values out of range become. Any other value is a ValueError.
 
-    scalar_map_entries: source values and what they become, as a mapping or as pairs. NaN matches any NaN, 0 matches -0, the first match counts.
+    scalar_map_entries: source values and what they become, as a mapping or as pairs. NaN matches any NaN, 0 matches -0, and
+        the first match counts.
 
     >>> import numpy as np
     >>> from lanecast.zarr import cast_array
@@ -104,7 +105,7 @@ def _number(scalar: Any, dtype: np.dtype[Any]) -> Any:
 
 
 class CastValue(cast_value.CastValue):  # type: ignore[misc, unused-ignore]
-    """The codec cast_value of Zarr, cast by lanecast: as zarr.codecs.CastValue, of which it has everything else.
+    """The codec cast_value of Zarr, whose casts are those of lanecast; it is otherwise the same as zarr.codecs.CastValue.
 
     >>> import numpy as np, zarr
     >>> from lanecast.zarr import CastValue
