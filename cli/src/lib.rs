@@ -81,7 +81,7 @@ fn manual(command: Option<&str>) -> Result<()> {
     clap_mangen::Man::new(page).render(&mut text).map_err(|error| Failure::system(error.to_string()))?;
     if command.is_none() {
         // As in the help, with a line for each.
-        let jobs = args::JOBS.trim_start_matches("Jobs:\n").replace('-', "\\-");
+        let jobs = args::JOBS.trim_start_matches("Examples:\n").replace('-', "\\-");
         text.extend_from_slice(format!(".SH EXAMPLES\n.nf\n{jobs}\n.fi\n").as_bytes());
     }
     out::whole(&text)

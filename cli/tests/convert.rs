@@ -1364,7 +1364,7 @@ fn every_word_of_the_command_line_is_checked() {
     let out = line(dir.path(), "convert nowhere dst --to bf16 --json");
     let error: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(error["error"]["kind"], "refused");
-    assert!(line(dir.path(), "--help").stdout.starts_with(b"Jobs:"));
+    assert!(line(dir.path(), "--help").stdout.starts_with(b"Examples:"));
 }
 
 /// The files that the documentation speaks of.

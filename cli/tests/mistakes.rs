@@ -612,7 +612,7 @@ fn other_words_are_answered_with_the_layouts() {
     says(&String::from_utf8(out.stderr).unwrap(), &["warning: out is not called .safetensors"]);
     let out = line(dir.path(), "convert src dir.safetensors --to bf16 --quiet");
     says(&String::from_utf8(out.stderr).unwrap(), &["warning: dir.safetensors becomes a directory"]);
-    // The jobs are as wide as a terminal, but for two commands.
+    // The examples are as wide as a terminal, but for two commands.
     let help = String::from_utf8(line(dir.path(), "--help").stdout).unwrap();
     let jobs = help.split("Usage:").next().unwrap().lines().take_while(|line| !line.starts_with("Converts"));
     assert!(jobs.filter(|line| line.len() > 80).count() <= 2, "{help}");
