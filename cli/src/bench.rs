@@ -165,7 +165,9 @@ pub(crate) fn run(args: &Bench) -> Result<()> {
             .collect();
         return out::json(&json!({ "of_memcpy": all }));
     }
-    out::line(format_args!("Bytes read and written per second, of memcpy's: 1 is as fast. One thread."))?;
+    out::line(format_args!(
+        "Bytes read and written per second, relative to memcpy (1: as fast), on one thread"
+    ))?;
     let mut rows = vec![["cast", places[0].0, places[1].0].map(str::to_owned)];
     rows.extend(
         found

@@ -95,7 +95,7 @@ impl Shard {
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         let changed = || {
             Failure::refused(format!("{}: the file was changed while it was read", self.path.display()))
-                .help("convert again when nothing writes it any more")
+                .help("run the command again when no other process writes the file")
         };
         let mut raw = vec![0; self.header_len as usize];
         if self.source.stamp().map_err(on(&self.path))? != self.stamp {
@@ -149,7 +149,7 @@ impl Checkpoint {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Failure::io(path, &error)
-                .help("a safetensors file or a directory is needed; what a hub has is fetched first"),
+                .help("name a safetensors file or a directory; a model on a hub must be downloaded first"),
             _ => Failure::io(path, &error),
         })?;
         let mut it = Self {
@@ -201,13 +201,13 @@ impl Checkpoint {
                     }
                 }
                 Ok(_) if name.ends_with(TENSORS[0]) => {
-                    let what = format!("{}: no regular file", file.display());
+                    let what = format!("{}: not a regular file", file.display());
                     return Err(Failure::refused(what).help("move it away, or put a file in its place"));
                 }
-                Ok(_) => self.large.push(name + " (no regular file)"),
+                Ok(_) => self.large.push(name + " (not a regular file)"),
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    let what = format!("{} is a link to what is not there", file.display());
-                    return Err(Failure::refused(what).help("fetch it, or remove the link"));
+                    let what = format!("{} is a link to a file that does not exist", file.display());
+                    return Err(Failure::refused(what).help("fetch the file, or remove the link"));
                 }
                 Err(error) => return Err(on(&file)(error)),
             }
@@ -233,8 +233,8 @@ impl Checkpoint {
             } else if name == "config.json" {
                 let config = json(&file)?;
                 if !config.is_object() {
-                    return Err(Failure::refused(format!("{}: it is no JSON object", file.display()))
-                        .help("mend it, or move it away: a model is described by one"));
+                    return Err(Failure::refused(format!("{}: not a JSON object", file.display()))
+                        .help("correct it, or move it away: the configuration of a model is a JSON object"));
                 }
                 self.config = Some(config);
             } else if name == "hf_quant_config.json" {
@@ -260,13 +260,13 @@ impl Checkpoint {
             let none = Failure::refused(format!("{path}: no safetensors file in it"));
             return Err(match self.skipped.iter().min_by_key(|name| name.ends_with('/')) {
                 Some(other) if other.ends_with('/') => {
-                    none.help(format!("if it is in a directory of that, name the directory: {other}"))
+                    none.help(format!("if the checkpoint is in {other}, name that directory"))
                 }
                 Some(other) if is_called_otherwise(other) => {
                     none.help(format!("{other} is read if its name ends in .safetensors, in lower case"))
                 }
                 Some(other) => none.help(format!(
-                    "{other} and the like are not read: fetch the checkpoint as safetensors, or write it as such"
+                    "{other} and the like are not read: fetch the checkpoint as safetensors, or save it as such"
                 )),
                 None => none,
             });
@@ -274,9 +274,9 @@ impl Checkpoint {
         // A conversion may have dropped all tensors of a file. Its record says which files there are.
         if let Some((name, missing)) = missing_part(&there).filter(|_| !is_recorded) {
             return Err(Failure::refused(format!(
-                "{path}: {name} is one of several, and {missing} is not there"
+                "{path}: {name} is there, but {missing}, which belongs to it, is not there"
             ))
-            .help("fetch the file; of files that belong together in another way, fetch the index, too"));
+            .help("fetch the file; if the files belong together in another way, fetch their index, too"));
         }
         for name in there {
             self.add(&self.root.join(name))?;
@@ -301,7 +301,7 @@ impl Checkpoint {
             header::texts_without_twins(raw.weight_map.get()).map_err(|error| bad(error.to_string()))?;
         let names: BTreeSet<&String> = map.values().collect();
         if let Some(name) = names.iter().find(|name| !source::is_plain_name(name)) {
-            return Err(bad(format!("{name:?} is no plain name of a file"))
+            return Err(bad(format!("{name:?} is not a plain file name"))
                 .help("nothing outside of the directory is opened; correct the index"));
         }
         let mut missing = names.iter().filter(|name| !there.contains(name));
@@ -322,13 +322,13 @@ impl Checkpoint {
         for (tensor, file) in &map {
             match self.tensors.get(&tensor[..]) {
                 None => {
-                    return Err(bad(format!("it says that {file} has the tensor; no file has it"))
+                    return Err(bad(format!("it says that the tensor is in {file}, but no file has it"))
                         .tensor(tensor)
                         .help(format!("fetch {file} again, or the index that belongs to it")));
                 }
                 Some(found) if self.shards[found.shard].name != *file => {
                     let really = &self.shards[found.shard].name;
-                    return Err(bad(format!("it says {file}; the tensor lies in {really}"))
+                    return Err(bad(format!("it says that the tensor is in {file}, but it is in {really}"))
                         .tensor(tensor)
                         .help("fetch the index that belongs to these files"));
                 }
@@ -337,7 +337,7 @@ impl Checkpoint {
         }
         if let Some(tensor) = self.tensors.values().find(|tensor| !map.contains_key(&*tensor.name)) {
             let file = &self.shards[tensor.shard].name;
-            return Err(bad(format!("it does not name the tensor, which lies in {file}"))
+            return Err(bad(format!("it does not name the tensor, which is in {file}"))
                 .tensor(&tensor.name)
                 .help("fetch the index that belongs to these files"));
         }
@@ -366,9 +366,11 @@ impl Checkpoint {
             if let Some(old) = self.tensors.insert(tensor.clone(), new.into()) {
                 let other = &self.shards[old.shard].name;
                 let root = self.root.display();
-                return Err(Failure::refused(format!("{root}: it lies twice: in {other} and in {name}"))
-                    .tensor(&tensor)
-                    .help("move one of the files away"));
+                return Err(Failure::refused(format!(
+                    "{root}: two files have the tensor: {other} and {name}"
+                ))
+                .tensor(&tensor)
+                .help("move one of the files away"));
             }
         }
         let layers = layers(header.metadata.as_ref())
@@ -393,9 +395,11 @@ impl Checkpoint {
     /// Reads the bytes of a small tensor.
     pub(crate) fn small(&self, tensor: &Tensor) -> Result<Vec<u8>> {
         if tensor.len > 1 << 20 {
-            return Err(
-                Failure::refused(format!("{} bytes where a few are due", tensor.len)).tensor(&tensor.name)
-            );
+            return Err(Failure::refused(format!(
+                "it has {} bytes, but at most 1 MiB is expected",
+                tensor.len
+            ))
+            .tensor(&tensor.name));
         }
         let mut bytes = vec![0; tensor.len as usize];
         self.shards[tensor.shard].read(&mut bytes, tensor.offset)?;
@@ -513,5 +517,6 @@ fn missing_part(names: &[String]) -> Option<(String, String)> {
 
 fn json(path: &Path) -> Result<Value> {
     let bytes = source::read_small(path, MOST)?;
-    serde_json::from_slice(&bytes).map_err(|error| Failure::refused(format!("{}: {error}", path.display())))
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Failure::refused(format!("{}: not JSON: {error}", path.display())))
 }

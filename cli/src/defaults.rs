@@ -40,7 +40,7 @@ const T5: [&str; 6] = ["t5", "mt5", "umt5", "longt5", "udop", "pop2piano"];
 /// Models whose experts are one tensor, in another order than transformers' float8 experts or with biases.
 const OTHER_EXPERTS: [&str; 3] = ["gpt_oss", "llama4", "llama4_text"];
 
-const NAME: &str = "kept by default: its name";
+const NAME: &str = "kept by default, by its name";
 
 /// Why a tensor is not quantised by default.
 struct Reason {
@@ -91,7 +91,7 @@ fn never(tensor: &Tensor, layout: Layout, is_named: bool) -> Option<&'static str
         return Some("no matrix");
     }
     if !(experts || is_named || name.ends_with(".weight") || name == "weight") {
-        return Some("no weight");
+        return Some("no weight, by its name");
     }
     (tensor.len == 0).then_some("empty")
 }
@@ -134,20 +134,20 @@ fn by_default(it: &Checkpoint, tensor: &Tensor, layout: Layout) -> Option<Reason
         && CONV1D.contains(&model)
     {
         return Some(Reason {
-            text: "kept by default: a Conv1D, which is no linear layer to loaders",
+            text: "kept by default: a Conv1D, which loaders do not take for a linear layer",
             unless: known,
         });
     }
     if layout == Layout::Fp8Block {
         if T5.contains(&model) && module == "wo" {
-            return Some(Reason { text: "kept by default: transformers has it in float32", unless: "wo" });
+            return Some(Reason { text: "kept by default: transformers keeps it in float32", unless: "wo" });
         }
         if OTHER_EXPERTS.contains(&model) && tensor.shape.len() == 3 {
-            let text = "kept by default: transformers reads no fp8-block of these experts";
+            let text = "kept by default: transformers does not read these experts as fp8-block";
             return Some(Reason { text, unless: "experts" });
         }
         if model == "falcon" {
-            let text = "kept by default: transformers reads no fp8-block of Falcon's layers";
+            let text = "kept by default: transformers does not read Falcon's layers as fp8-block";
             return Some(Reason { text, unless: "" });
         }
     }

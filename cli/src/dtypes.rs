@@ -135,7 +135,7 @@ pub(crate) fn parse(name: &str, others: &[&'static str]) -> Result<DType> {
         let word = name.to_lowercase().replace("float", "fp");
         if others.len() > 1 && others.iter().any(|other| other.contains(&word)) {
             let error = Failure::usage(format!("no dtype and no layout is called '{name}'"));
-            return error.help(format!("one of {}?", those_with(&word, others)));
+            return error.help(format!("did you mean one of {}?", those_with(&word, others)));
         }
         let all = SHORT
             .iter()
@@ -146,10 +146,11 @@ pub(crate) fn parse(name: &str, others: &[&'static str]) -> Result<DType> {
         let error = Failure::usage(format!("no {what} is called '{name}'"));
         match suggestion(name, all) {
             Some(close) => error.help(format!("did you mean '{close}'?")),
-            None if others.len() > 1 => {
-                error.help(format!("bf16, f16, f32, f64, e4m3, e5m2, or a layout: {}", others.join(", ")))
-            }
-            None => error.help("bf16, f16, f32, f64, e4m3, e5m2, or a name that `lanecast info` lists"),
+            None if others.len() > 1 => error.help(format!(
+                "a dtype (bf16, f16, f32, f64, e4m3, e5m2), or a layout: {}",
+                others.join(", ")
+            )),
+            None => error.help("bf16, f16, f32, f64, e4m3, e5m2, or another that `lanecast info` lists"),
         }
     })
 }

@@ -63,7 +63,7 @@ impl Failure {
 
     /// Returns the error of what the program cannot do yet.
     pub(crate) fn not_there(what: impl fmt::Display) -> Self {
-        Self::usage(format!("{what}: not there yet"))
+        Self::usage(format!("{what}: not supported yet"))
     }
 
     pub(crate) fn tensor(mut self, name: &str) -> Self {
@@ -92,7 +92,7 @@ impl Failure {
     /// Returns what to do about the error.
     pub(crate) fn remedy(&self) -> Option<String> {
         match (&self.help, &self.option) {
-            (Some(help), Some(option)) => Some(format!("{help}, or convert with {option}")),
+            (Some(help), Some(option)) => Some(format!("{help}; or convert with {option}")),
             (None, Some(option)) => Some(format!("convert with {option}")),
             (help, None) => help.clone(),
         }
@@ -105,16 +105,16 @@ impl Failure {
             io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => Self::refused(message),
             io::ErrorKind::UnexpectedEof => {
                 Self::refused(format!("{}: the file was cut short while it was read", path.display()))
-                    .help("do it again when nothing writes it any more")
+                    .help("run the command again when no other process writes the file")
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::system(message).help("make room, or write elsewhere")
+                Self::system(message).help("free some space, or write elsewhere")
             }
             io::ErrorKind::PermissionDenied => {
-                Self::system(message).help("see who owns it, and who may read or write there")
+                Self::system(message).help("check the owner and the permissions of the file and of its directory")
             }
             io::ErrorKind::FileTooLarge => Self::system(message).help(
-                "`ulimit -f` says how large files of a process may be; a file system may have a limit, too",
+                "`ulimit -f` shows how large a file of a process may be; the file system may have a limit, too",
             ),
             io::ErrorKind::ReadOnlyFilesystem => Self::system(message).help("write elsewhere"),
             _ => Self::system(message),

@@ -16,11 +16,11 @@ const MOST: u64 = 100_000_000;
 
 /// Returns what a file is that is not safetensors, but of a kind that people try, and what to do with it.
 fn foreign(head: &[u8]) -> Option<(&'static str, &'static str)> {
-    const PICKLED: &str = "load it where you trust it, torch.load(.., weights_only=True), and write it with safetensors.torch.save_file";
+    const PICKLED: &str = "if you trust it, load it with torch.load(.., weights_only=True), and write it with safetensors.torch.save_file";
     const ALL: [(&[u8], &str, &str); 13] = [
         (
             b"version https://git-lfs",
-            "a pointer of Git LFS, in place of the file",
+            "a Git LFS pointer in place of the file",
             "`git lfs pull` fetches the file",
         ),
         (b"GGUF", "a GGUF file", "convert the safetensors files that it was made from"),
@@ -31,9 +31,17 @@ fn foreign(head: &[u8]) -> Option<(&'static str, &'static str)> {
         (b"\x80\x05", "a pickle", PICKLED),
         (b"\x93NUMPY", "a .npy file", "`lanecast cast` casts arrays"),
         (b"\x89HDF", "an HDF5 file", "write its tensors with safetensors first"),
-        (b"<!DOCTYPE", "a page of HTML", "the download gave a page in place of the file: fetch it again"),
-        (b"<!doctype", "a page of HTML", "the download gave a page in place of the file: fetch it again"),
-        (b"<html", "a page of HTML", "the download gave a page in place of the file: fetch it again"),
+        (
+            b"<!DOCTYPE",
+            "a page of HTML",
+            "the download returned a web page in place of the file: fetch it again",
+        ),
+        (
+            b"<!doctype",
+            "a page of HTML",
+            "the download returned a web page in place of the file: fetch it again",
+        ),
+        (b"<html", "a page of HTML", "the download returned a web page in place of the file: fetch it again"),
         (
             b"{",
             "JSON",
@@ -67,14 +75,14 @@ impl<'de> Visitor<'de> for Texts {
     type Value = BTreeMap<String, String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map of texts")
+        f.write_str("a map of strings")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
         let mut texts = BTreeMap::new();
         while let Some((key, value)) = map.next_entry::<String, String>()? {
             if texts.contains_key(&key) {
-                return Err(de::Error::custom(format!("the key \"{key}\" stands there twice")));
+                return Err(de::Error::custom(format!("the key \"{key}\" occurs twice")));
             }
             texts.insert(key, value);
         }
@@ -132,7 +140,7 @@ impl<'de> Visitor<'de> for NoTwins {
         let mut seen = HashSet::new();
         while let Some(key) = map.next_key::<String>()? {
             if !seen.insert(key.clone()) {
-                return Err(de::Error::custom(format!("the key \"{key}\" stands there twice")));
+                return Err(de::Error::custom(format!("the key \"{key}\" occurs twice")));
             }
             if key == "__metadata__" {
                 entries.metadata = map.next_value_seed(SomeTexts)?;
@@ -163,7 +171,7 @@ impl Header {
     pub(crate) fn read(source: &dyn Source, file: &str) -> Result<Self> {
         let bad = |what: String| {
             Failure::refused(format!("{file}: {what}"))
-                .help("fetch the file again: it is damaged, or no safetensors file")
+                .help("fetch the file again: it is incomplete, damaged, or not a safetensors file")
         };
         let len = source.len();
         let failed = |error: std::io::Error| Failure::io(file.as_ref(), &error);
@@ -174,16 +182,16 @@ impl Header {
             None => bad(what),
         };
         if len < 8 {
-            return Err(bad(format!("{len} bytes are no safetensors file")));
+            return Err(bad(format!("the file has {len} bytes; a safetensors file has at least 8")));
         }
         let mut first = [0; 8];
         source.read_at(&mut first, 0).map_err(failed)?;
         let text = u64::from_le_bytes(first);
         if text > MOST {
-            return Err(bad(format!("a header of {text} bytes; the longest that is read has {MOST}")));
+            return Err(bad(format!("the header takes {text} bytes; at most {MOST} are read")));
         }
         if text > len - 8 {
-            return Err(bad(format!("a header of {text} bytes in a file of {len}")));
+            return Err(bad(format!("the header takes {text} bytes; the file has {len}")));
         }
         let mut raw = vec![0; 8 + text as usize];
         source.read_at(&mut raw, 0).map_err(failed)?;
@@ -196,7 +204,7 @@ impl Header {
         text: &[u8],
         data: u64,
     ) -> std::result::Result<(Option<BTreeMap<String, String>>, Infos), String> {
-        std::str::from_utf8(text).map_err(|error| format!("the header is no UTF-8: {error}"))?;
+        std::str::from_utf8(text).map_err(|error| format!("the header is not UTF-8: {error}"))?;
         let Entries { metadata, mut tensors } =
             parse_entries(text).map_err(|error| format!("the header: {error}"))?;
         tensors.sort_by_key(|(_, info)| info.data_offsets);
@@ -204,8 +212,10 @@ impl Header {
         for (name, info) in &tensors {
             let (from, to) = info.data_offsets;
             if from != end {
-                let how = if from < end { "overlap those of another" } else { "leave a hole" };
-                return Err(format!("{name}: its data, bytes {from} to {to}, {how}, which ends at {end}"));
+                let how = if from < end { "overlap" } else { "leave a hole after" };
+                return Err(format!(
+                    "{name}: its data, bytes {from} to {to}, {how} the preceding data, which end at {end}"
+                ));
             }
             let bytes = info
                 .shape
@@ -215,7 +225,7 @@ impl Header {
                 .ok_or_else(|| format!("{name}: the shape {:?} overflows", info.shape))?;
             if bytes % 8 != 0 {
                 return Err(format!(
-                    "{name}: {:?} of {} is no whole number of bytes",
+                    "{name}: {:?} of {} is not a whole number of bytes",
                     info.shape, info.dtype
                 ));
             }
@@ -223,7 +233,7 @@ impl Header {
                 let there = to as i128 - from as i128;
                 let (shape, dtype) = (&info.shape, info.dtype);
                 return Err(format!(
-                    "{name}: {shape:?} of {dtype} takes {} bytes; it has {there}",
+                    "{name}: {shape:?} of {dtype} takes {} bytes; its offsets span {there}",
                     bytes / 8
                 ));
             }
@@ -273,11 +283,13 @@ pub(crate) fn write<'a>(
 ) -> Result<Vec<u8>> {
     let mut bytes = vec![0; 8];
     serde_json::to_writer(&mut bytes, &Written { metadata, tensors })
-        .map_err(|error| Failure::system(format!("a header: {error}")))?;
+        .map_err(|error| Failure::system(format!("the header cannot be written: {error}")))?;
     let padded = (bytes.len() - 8).next_multiple_of(8);
     if padded as u64 > MOST {
-        return Err(Failure::refused(format!("a header of {padded} bytes: too many tensors for one file"))
-            .help("--shard-size makes more files of them"));
+        return Err(Failure::refused(format!(
+            "the header would take {padded} bytes: too many tensors for one file"
+        ))
+        .help("--shard-size divides the tensors of a directory into more files"));
     }
     bytes[..8].copy_from_slice(&(padded as u64).to_le_bytes());
     bytes.resize(8 + padded, b' ');

@@ -146,7 +146,7 @@ fn draw(
             let close = suggestion(name, all.map(|tensor| logical(found, tensor)));
             return Err(match close {
                 Some(close) => error.help(format!("did you mean '{close}'?")),
-                None => error.help("`lanecast inspect` lists them"),
+                None => error.help("`lanecast inspect` lists the tensors"),
             });
         };
         // Codes whose scales are not known are not drawn.
@@ -155,11 +155,11 @@ fn draw(
         }
         let Some(stats) = measure(it, found, tensor)? else {
             return Err(Failure::refused(format!(
-                "{} {:?}: these are no floats",
+                "{} {:?}: neither floats nor a quantised weight",
                 tensor.dtype, tensor.shape
             ))
             .tensor(name)
-            .help("--tensor names another"));
+            .help("name another tensor with --tensor"));
         };
         let kind = match found.weights.get(&tensor.name) {
             Some(weight) => weight.layout.name().to_owned(),
@@ -183,7 +183,12 @@ fn draw(
         largest.map(|tensor| logical(found, tensor).to_owned())
     };
     let Some(name) = args.tensor.clone().or_else(largest) else {
-        let none = || Failure::refused(format!("{}: there are no floats to draw", args.path.display()));
+        let none = || {
+            Failure::refused(format!(
+                "{}: there are no floats and no quantised weights to draw",
+                args.path.display()
+            ))
+        };
         return Err(found.problems.first().cloned().unwrap_or_else(none));
     };
     let mut series = vec![of(it, found, &name, &args.path, "--from")?];

@@ -110,7 +110,7 @@ impl Layout {
             let error = Failure::usage(format!("no layout is called '{name}'"));
             match suggestion(name, Self::ALL.map(Self::name)) {
                 Some(close) => error.help(format!("did you mean '{close}'?")),
-                None => error.help(Self::ALL.map(Self::name).join(", ")),
+                None => error.help(format!("one of {}", Self::ALL.map(Self::name).join(", "))),
             }
         })
     }
@@ -281,8 +281,10 @@ impl Names {
             if let Some(expression) = name.strip_prefix("re:") {
                 let read = Regex::new(&format!("^(?:{expression})"));
                 let wrong = |_| {
-                    Failure::refused(format!("config.json: {name} is no expression that is read here"))
-                        .help("--from LAYOUT takes the tensors' word")
+                    Failure::refused(format!(
+                        "config.json: {name} is not a regular expression that can be read"
+                    ))
+                    .help("--from LAYOUT goes by the tensors instead of config.json")
                 };
                 names.expressions.push(read.map_err(wrong)?);
             } else {
@@ -306,7 +308,7 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
     let transforms = claim.get("transform_config").and_then(Value::as_object);
     if transforms.is_some_and(|transforms| !transforms.is_empty()) {
         let what = "config.json says that weights are transformed (transform_config)";
-        return Err(Failure::not_there(what).help("what undoes the transformation is not read"));
+        return Err(Failure::not_there(what).help("the transformation cannot be undone here"));
     }
     let ignore = Names::of(claim.get("ignore"))?;
     let mut groups = Vec::new();
@@ -316,12 +318,12 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
         let layouts = of_format(format.unwrap_or(""), strategy);
         groups.push((name, Names::of(group.get("targets"))?, layouts, group.get("weights")));
     }
-    let from = "--from LAYOUT takes the tensors' word; else correct config.json";
+    let from = "correct config.json, or go by the tensors with --from LAYOUT";
     for weight in found.weights.values() {
         let module = weight.name.strip_suffix(".weight").unwrap_or(&weight.name);
         let is = weight.layout.name();
         if ignore.has(module) {
-            let what = format!("config.json ignores {module}, and its tensors are {is}");
+            let what = format!("config.json ignores {module}, but its tensors are {is}");
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
         // Groups that name a module go before those that name its class.
@@ -330,13 +332,17 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
             fits = groups.iter().filter(|(_, targets, ..)| targets.classes).collect();
         }
         if !groups.is_empty() && fits.is_empty() {
-            let what = format!("no group of config.json has {module}, and its tensors are {is}");
+            let what = format!("no group of config.json covers {module}, but its tensors are {is}");
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
         if !fits.is_empty() && !fits.iter().any(|(_, _, layouts, _)| layouts.contains(&weight.layout)) {
             let said: Vec<_> =
                 fits.iter().flat_map(|(_, _, layouts, _)| layouts).map(|layout| layout.name()).collect();
-            let what = format!("config.json, {}: {}; its tensors are {is}", fits[0].0, said.join(", "));
+            let what = format!(
+                "config.json, {}: [{}] expected, but the tensors are {is}",
+                fits[0].0,
+                said.join(", ")
+            );
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
         if let [(name, .., Some(claim))] = fits[..]
@@ -356,16 +362,16 @@ fn other_than_claimed(weight: &Weight, claim: &Value) -> Option<String> {
     let columns = *weight.shape.last()?;
     let claimed = |key: &str| claim.get(key).and_then(Value::as_u64);
     if let Some(bits) = claimed("num_bits").filter(|&bits| bits != u64::from(elem.bits())) {
-        return Some(format!("{bits} bits; its codes have {}", elem.bits()));
+        return Some(format!("num_bits is {bits}, but the codes have {}", elem.bits()));
     }
     // A row that is one group has the same scales as a whole row.
     let group = if block_cols == 0 { columns } else { block_cols } as u64;
     if let Some(claimed) = claimed("group_size").filter(|&claimed| claimed != group) {
-        return Some(format!("groups of {claimed}; its own have {group}"));
+        return Some(format!("group_size is {claimed}, but the groups have {group}"));
     }
     let is_symmetric = claim.get("symmetric").and_then(Value::as_bool);
     (is_symmetric == Some(false) && weight.zero_points.is_none())
-        .then(|| "it is not symmetric; it has no weight_zero_point".to_owned())
+        .then(|| "symmetric is false, but there is no weight_zero_point".to_owned())
 }
 
 /// Returns what the configuration calls its quantisation, and the layouts that it allows.
@@ -474,7 +480,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
                 format!("{is}, {} {:?}, without a quantised weight: {there}", tensor.dtype, tensor.shape);
             // Not reported if the weight has a problem already.
             if !found.problems.iter().any(|p| p.tensor.as_deref().is_some_and(|t| split(t).0 == module)) {
-                let option = format!("--drop '{0}' or --copy '{0}', if that is meant", tensor.name);
+                let option = format!("--drop '{0}' or --copy '{0}', if that is intended", tensor.name);
                 let problem = Failure::refused(what).tensor(&tensor.name).help("fetch the weight");
                 found.problems.push(problem.option(option));
             }
@@ -487,6 +493,10 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
     }
     label(it, &mut found, claim, from);
     found
+}
+
+fn known_layouts() -> String {
+    format!("the layouts that are read: {}", Layout::ALL.map(Layout::name).join(", "))
 }
 
 /// Whether a tensor without a scale looks like codes that have lost it, if others have theirs.
@@ -510,12 +520,12 @@ fn codes_without_scales(it: &Checkpoint, tensor: &Tensor, scaled: bool) -> Optio
     let near =
         || ["SCB", "scales"].iter().find_map(|last| Some(it.get(&format!("{module}{last}"))?.name.clone()));
     if let Some(other) = beside.find(|name| is_of_codes(&name[tensor.name.len()..])).or_else(near) {
-        let what = format!("{codes}, beside which lies {other}: there is no such layout");
-        return Some(Failure::refused(what).help(Layout::ALL.map(Layout::name).join(", ")).option(copy));
+        let what = format!("{codes}, beside {other}: no known layout has both");
+        return Some(Failure::refused(what).help(known_layouts()).option(copy));
     }
     scaled.then(|| {
         Failure::refused(format!("{codes}, without a scale"))
-            .help("others have scales: fetch it")
+            .help("fetch the scale: other weights have theirs")
             .option(copy)
     })
 }
@@ -565,18 +575,22 @@ fn label(
         // Whatever else is wrong with the tensors follows from that.
         found.problems.clear();
         found.problems.push(
-            Failure::refused(format!("config.json says quantised ({says}): this quantisation is not read"))
-                .help(Layout::ALL.map(Layout::name).join(", ")),
+            Failure::refused(format!(
+                "config.json says that the weights are quantised ({says}), in a way that is not read"
+            ))
+            .help(known_layouts()),
         );
     } else if layouts.is_empty() {
         found.problems.push(
-            Failure::refused(format!("config.json says quantised ({says}), and no tensor is"))
-                .help("remove quantization_config from config.json, if the tensors are right"),
+            Failure::refused(format!(
+                "config.json says that the weights are quantised ({says}), but no tensor is"
+            ))
+            .help("remove quantization_config from config.json, if the tensors are right"),
         );
     } else if let Some(other) = layouts.iter().find(|layout| !allowed.contains(layout)) {
         found.problems.push(
-            Failure::refused(format!("config.json says {says}, and the tensors are {}", other.name()))
-                .help(format!("--from {} takes the tensors' word", other.name())),
+            Failure::refused(format!("config.json says {says}, but the tensors are {}", other.name()))
+                .help(format!("--from {} goes by the tensors instead of config.json", other.name())),
         );
     } else if let Err(problem) = check_groups(it, found) {
         found.problems.push(problem);
@@ -681,8 +695,7 @@ fn check_companions(it: &Checkpoint, module: &str, has_zero_points: bool) -> Res
     let beside = it.tensors.range::<str, _>((Bound::Included(&base[..]), Bound::Unbounded));
     for (name, other) in beside.take_while(|(name, _)| name.starts_with(&base)) {
         if !known(&name[module.len()..]) {
-            let what =
-                format!("beside it lies {name}, {} {:?}, which is not known", other.dtype, other.shape);
+            let what = format!("beside it is an unknown tensor, {name}, {} {:?}", other.dtype, other.shape);
             return Err(
                 Failure::refused(what).option(format!("--copy '{module}*' to leave all of them as they are"))
             );
@@ -741,12 +754,12 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     for (key, known) in [("version", &["gemm"][..]), ("checkpoint_format", formats), ("format", formats)] {
         let format = claim(key).and_then(Value::as_str).unwrap_or(known[0]).to_lowercase();
         if !known.contains(&&format[..]) {
-            return Err(other(format!("{file} says {key} {format}")));
+            return Err(other(format!("{file} says {key} {format}, which is not read")));
         }
     }
     if claim("rotation").is_some_and(|rotation| !rotation.is_null()) {
         let what = format!("{file} says that weights are rotated (rotation)");
-        return Err(Failure::not_there(what).help("what undoes the rotation is not read").option(copy()));
+        return Err(Failure::not_there(what).help("the rotation cannot be undone here").option(copy()));
     }
     if EMBEDDINGS.contains(&split(module.trim_end_matches('.')).1) {
         let what = "codes of an embedding, as GPTQModel packs them";
@@ -756,14 +769,19 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     let is_dynamic = claim("dynamic").and_then(Value::as_object).is_some_and(|layers| !layers.is_empty());
     let claimed = claim("bits").and_then(Value::as_u64).filter(|_| !is_dynamic);
     if let Some(bits) = claimed.filter(|bits| !matches!(bits, 2 | 3 | 4 | 8)) {
-        return Err(other(format!("codes of {bits} bits, as {file} says")));
+        return Err(other(format!("{file} says codes of {bits} bits, which are not read")));
     }
     let misfit = || {
         let of = |it: &Tensor| format!("{} {:?}", it.dtype, it.shape);
         let bits = claimed.map_or(String::new(), |bits| format!(" (of {bits} bits, as {file} says)"));
-        let what = format!("codes{bits} are {}, scales {}, zero points {}", of(codes), of(scales), of(zeros));
+        let what = format!(
+            "codes{bits} {}, scales {} and zero points {} do not fit together",
+            of(codes),
+            of(scales),
+            of(zeros)
+        );
         Failure::refused(what)
-            .help("of 4 bits, K inputs and N outputs fit I32 [K / 8, N] (GPTQ) or [K, N / 8] (AWQ), F16 [K / group, N], I32 [K / group, N / 8]; N is a multiple of 32")
+            .help("of 4 bits, K inputs and N outputs have codes I32 [K / 8, N] (GPTQ) or [K, N / 8] (AWQ), scales F16 [K / group, N], zero points I32 [K / group, N / 8]; N is a multiple of 32")
             .option(copy())
     };
     let (&[rows, words], &[groups, outputs], &[zero_groups, zero_words]) =
@@ -800,7 +818,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         && (inputs.is_multiple_of(groups) || order.is_some());
     let (true, Some(dtype)) = (fits, dtype) else { return Err(misfit()) };
     if order.is_none() && claim("desc_act").is_some_and(|value| *value == true) {
-        let what = format!("{file} says desc_act, and {module}g_idx is not there");
+        let what = format!("{file} says desc_act, but {module}g_idx is not there");
         return Err(Failure::refused(what).help("fetch it").option(copy()));
     }
     let mut group = inputs / groups;
@@ -809,7 +827,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         let of = packed::order(it, order)?;
         if order.dtype != Dtype::I32 || of.len() != inputs || of.iter().any(|&of| of as usize >= groups) {
             let what = format!(
-                "{}, {} {:?}, does not say to which of {} each of {inputs} inputs belongs",
+                "{}, {} {:?}, does not assign each of {inputs} inputs to one of {}",
                 order.name,
                 order.dtype,
                 order.shape,
@@ -856,18 +874,20 @@ fn check_zero_points(zero_points: &Tensor, codes: &Tensor, scales: &Tensor, elem
     if codes.dtype == Dtype::I32 && zero_points.dtype == Dtype::I32 && zero_points.shape[..] == fits {
         return Ok(());
     }
-    let what =
-        format!("zero points are {} {:?} ({})", zero_points.dtype, zero_points.shape, zero_points.name);
-    Err(Failure::refused(what).help(format!("I32 {fits:?} fits scales {:?}", scales.shape)))
+    let what = format!(
+        "zero points {} {:?} ({}) do not fit",
+        zero_points.dtype, zero_points.shape, zero_points.name
+    );
+    Err(Failure::refused(what).help(format!("scales {:?} need zero points I32 {fits:?}", scales.shape)))
 }
 
 fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
     let bad = || {
         let what = format!(
-            "blocks are {} {:?}, scales {} {:?}",
+            "blocks {} {:?} and scales {} {:?} do not fit together",
             codes.dtype, codes.shape, scales.dtype, scales.shape
         );
-        Failure::refused(what).help("U8 [.., rows, groups, 16] and U8 [.., rows, groups] fit")
+        Failure::refused(what).help("blocks U8 [.., rows, groups, 16] need scales U8 [.., rows, groups]")
     };
     let (n, dims) = (codes.shape.len(), &codes.shape);
     if codes.dtype != Dtype::U8 || !matches!(scales.dtype, Dtype::U8 | Dtype::F8_E8M0) || n < 3 {
@@ -917,7 +937,7 @@ fn marker(it: &Checkpoint, codes: &Tensor, others: &[Name]) -> Result<Option<Str
     let module = split(&codes.name).0;
     let value: Value = match others.iter().find(|name| name.ends_with("comfy_quant")) {
         Some(name) => serde_json::from_slice(&it.small(&it.tensors[name])?)
-            .map_err(|error| Failure::refused(format!("{name}: {error}")))?,
+            .map_err(|error| Failure::refused(format!("{name}: not a marker in JSON: {error}")))?,
         None => match it.shards[codes.shard].layers.get(module.trim_end_matches('.')) {
             Some(value) => value.clone(),
             None => return Ok(None),
@@ -939,7 +959,7 @@ fn marker(it: &Checkpoint, codes: &Tensor, others: &[Name]) -> Result<Option<Str
     if !fits || value.as_object().is_some_and(|keys| keys.iter().any(is_rotated)) {
         let what = format!("ComfyUI's marker of {} {:?} says {value}", codes.dtype, codes.shape);
         return Err(Failure::not_there(what)
-            .help("float8_e4m3fn, float8_e5m2, mxfp8, nvfp4 and int8_tensorwise are read, each of codes of its own dtype, without rotations")
+            .help("float8_e4m3fn, float8_e5m2, mxfp8, nvfp4 and int8_tensorwise are read, each with codes of its own dtype, without rotations")
             .option(format!("--copy '{module}*' to leave all of it as it is")));
     }
     Ok(Some(format.to_owned()))
@@ -987,7 +1007,7 @@ impl Pair<'_> {
         if tiles.scale_bytes(&self.shape).ok() == Some(self.scales.shape.iter().product()) {
             Ok(tiles)
         } else {
-            Err(self.misfit("those of 128x4 tiles"))
+            Err(self.misfit("scales in tiles of 128 x 4"))
         }
     }
 
@@ -1020,7 +1040,9 @@ impl Pair<'_> {
         let layout = match (self.from, self.marker.as_deref()) {
             (_, Some("nvfp4")) => ComfyNvfp4,
             (_, Some(other)) => {
-                return Err(Failure::refused(format!("its marker says {other}, and it is nvfp4")));
+                return Err(Failure::refused(format!(
+                    "its marker says {other}, but its tensors are those of nvfp4"
+                )));
             }
             (Some(layout @ (ComfyNvfp4 | ModeloptNvfp4)), None) => layout,
             (_, None) if self.modelopt => ModeloptNvfp4,
@@ -1057,7 +1079,8 @@ impl Pair<'_> {
     fn eight_bits(&self, global: Option<&Tensor>) -> Result<Decided> {
         use Layout::*;
         if let Some(global) = global {
-            let what = format!("it is {}, and has {} as NVFP4 has", self.codes.dtype, global.name);
+            let what =
+                format!("it is {}, but has {}, a global scale of NVFP4", self.codes.dtype, global.name);
             return Err(Failure::refused(what));
         }
         let last = split(&self.scales.name).1;
@@ -1122,7 +1145,7 @@ fn scaled(
         Dtype::I8 => DType::I8,
         other => {
             return Err(Failure::refused(format!(
-                "a weight of {other} with a scale: there is no such layout"
+                "a weight of {other} with a scale: no known layout has that"
             )));
         }
     };
@@ -1198,9 +1221,12 @@ fn packed_shape(it: &Checkpoint, codes: &Tensor) -> Result<(Vec<usize>, DType)> 
         Some(shape) if fits(4, &shape) => Ok((shape, DType::I8)),
         _ => {
             let shape = shape.map_or("no shape".to_owned(), |shape| format!("{shape:?}"));
-            let what = format!("packed codes are {} {:?}, and {name} is {shape}", codes.dtype, codes.shape);
+            let what = format!(
+                "packed codes {} {:?} do not fit the shape in {name}, which is {shape}",
+                codes.dtype, codes.shape
+            );
             Err(Failure::refused(what)
-                .help("[.., N / 8] or [.., N / 4] for a weight of [.., N] fits: codes of 4 or 8 bits"))
+                .help("a weight of [.., N] has packed codes of [.., N / 8] (4 bits) or [.., N / 4] (8 bits)"))
         }
     }
 }
@@ -1217,10 +1243,10 @@ fn factor(it: &Checkpoint, global: &Tensor) -> Result<f32> {
     let bad = |what: String| {
         Failure::refused(what)
             .tensor(&global.name)
-            .help("a global scale is one F32, finite and greater than 0")
+            .help("a global scale must be a single F32, finite and greater than 0")
     };
     if global.dtype != Dtype::F32 || global.len != 4 {
-        return Err(bad(format!("a global scale of {} {:?}", global.dtype, global.shape)));
+        return Err(bad(format!("the global scale is {} {:?}", global.dtype, global.shape)));
     }
     let bytes = it.small(global)?;
     let value = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);

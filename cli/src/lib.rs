@@ -71,7 +71,7 @@ fn manual(command: Option<&str>) -> Result<()> {
                 let failure = Failure::usage(format!("there is no command '{name}'"));
                 return Err(failure.help(match error::suggestion(name, names()) {
                     Some(close) => format!("did you mean '{close}'?"),
-                    None => names().collect::<Vec<_>>().join(", "),
+                    None => format!("one of {}", names().collect::<Vec<_>>().join(", ")),
                 }));
             };
             found.clone().version(env!("CARGO_PKG_VERSION"))

@@ -266,9 +266,11 @@ impl Live {
         if hash.finish_128() == piece.hash {
             return Ok(());
         }
-        let what =
-            format!("{}: bytes {offset} to {end} were read back otherwise than written", self.path.display());
-        Err(Failure::system(what).help("the disk or the memory is bad"))
+        let what = format!(
+            "{}: bytes {offset} to {end} differ from what was written when they are read back",
+            self.path.display()
+        );
+        Err(Failure::system(what).help("the disk or the memory may be faulty"))
     }
 
     /// Makes the system drop these pieces from its cache where it can, so that they are read from the disk.

@@ -86,7 +86,10 @@ pub(crate) fn bytes(n: u64) -> String {
 
 /// Parses a size such as `256M`, `5G` or `1000`, which an option has. Units are powers of 1024.
 pub(crate) fn parse_size(option: &str, text: &str) -> Result<u64> {
-    let bad = || Failure::usage(format!("{option} {text}: that is no size")).help("256M, 5G, 1000000");
+    let bad = || {
+        Failure::usage(format!("{option} {text}: not a size"))
+            .help("256M, 5G or 1000000 (bytes), for example")
+    };
     let lower = text.to_lowercase();
     let digits = lower.trim_end_matches(['k', 'm', 'g', 't', 'i', 'b']);
     let factor: u64 = match lower[digits.len()..].trim_end_matches('b').trim_end_matches('i') {

@@ -46,11 +46,8 @@ impl Picture {
             Some("png") => Ok(Self::Png),
             _ => {
                 let name = |end: &str| path.with_extension(end).display().to_string();
-                Err(Failure::usage(format!(
-                    "--plot {}: a picture is an .svg or a .png, by the end of its name",
-                    path.display()
-                ))
-                .help(format!("--plot {}, or --plot {}", name("svg"), name("png"))))
+                Err(Failure::usage(format!("--plot {}: the name must end in .svg or .png", path.display()))
+                    .help(format!("--plot {}, or --plot {}", name("svg"), name("png"))))
             }
         }
     }

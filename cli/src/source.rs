@@ -49,7 +49,7 @@ impl Source for OnDisk {
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Source>> {
     // Before it is opened, as opening a pipe would wait.
     if !std::fs::metadata(path).map_err(on(path))?.is_file() {
-        return Err(Failure::refused(format!("{}: no regular file", path.display())));
+        return Err(Failure::refused(format!("{}: not a regular file", path.display())));
     }
     let file = File::open(path).map_err(on(path))?;
     let metadata = file.metadata().map_err(on(path))?;
@@ -62,7 +62,7 @@ pub(crate) fn read_small(path: &Path, most: u64) -> Result<Vec<u8>> {
     let source = open(path)?;
     if source.len() > most {
         return Err(Failure::refused(format!(
-            "{}: {} bytes; at most {most} are read",
+            "{}: the file has {} bytes; at most {most} are read",
             path.display(),
             source.len()
         )));

@@ -215,9 +215,9 @@ pub(crate) fn check_scales(dtype: DType, bytes: &[u8], scales: &Tensor) -> Resul
     };
     match bad {
         None => Ok(()),
-        Some(value) => Err(Failure::refused(format!("a scale is {value}"))
-            .tensor(&scales.name)
-            .help("scales are finite and not negative: the file is damaged, or of another layout (--from)")),
+        Some(value) => Err(Failure::refused(format!("a scale is {value}")).tensor(&scales.name).help(
+            "scales must be finite and not negative: the file is damaged, or has another layout (--from)",
+        )),
     }
 }
 
@@ -770,7 +770,7 @@ fn dequantise<'a>(
 /// Returns the factor of a tensor for another layout: the nearest reciprocal, if one of the layouts multiplies by it and the other divides.
 fn other_factor(from: TensorScale, to: TensorScale) -> Result<Option<TensorScale>> {
     let reciprocal = |x: f32| {
-        let help = "convert it to f32 and that to the layout: scales are found anew";
+        let help = "convert it to f32, and that to the layout, which computes new scales";
         let wrong =
             || Failure::refused(format!("the global scale {x} has no reciprocal in float32")).help(help);
         Some(x.recip()).filter(|x| x.is_normal()).ok_or_else(wrong)

@@ -370,7 +370,8 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
     if let Some((name, dtype)) = asked
         && !dtypes::in_file(dtype).is_some_and(dtypes::is_float)
     {
-        return Err(Failure::usage(format!("--as {name}: it must be a float")).help("f32, bf16, f16, f64"));
+        return Err(Failure::usage(format!("--as {name}: not a float dtype that safetensors has"))
+            .help("f32, bf16, f16 or f64, for example"));
     }
     let mut a = Side::open(&args.a, &args.from_a, "--from-a")?;
     let mut b = Side::open(&args.b, &args.from_b, "--from-b")?;
@@ -404,7 +405,7 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
                 Some(note) if differs.index.is_empty() => note.clone(),
                 Some(note) => format!("{note}, at {:?}", differs.index),
                 None => format!(
-                    "{:.3e}, relative {:.3e}, at {:?}; rms {:.1e}",
+                    "error {:.3e}, relative {:.3e}, at {:?}; rms {:.1e}",
                     differs.loss.max_abs, differs.loss.max_rel, differs.index, differs.rms
                 ),
             };
@@ -427,7 +428,8 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
     if equal {
         return Ok(());
     }
-    let what = format!("{} differ, {} lie on one side alone", differ.len(), only_a.len() + only_b.len());
+    let (n, alone) = (count(differ.len() as u64, "tensor"), only_a.len() + only_b.len());
+    let what = format!("{n} with differences, {alone} on one side only");
     let failure = Failure::new(Kind::Limit, what);
     let dtype_of = |side: &Side, name: &str| side.tensors[name].0.main().dtype;
     let rounded = |differs: &Differs| {

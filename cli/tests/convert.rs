@@ -495,10 +495,14 @@ fn indexes_and_configurations_that_disagree_are_refused() {
     let cases: [(&str, Change<'_>, &str); 7] = [
         ("missing", &|v| _ = v["weight_map"].as_object_mut().unwrap().remove(tensor), "does not name"),
         ("extra", &|v| v["weight_map"]["no.such"] = json!("model-00001-of-00002.safetensors"), "no.such"),
-        ("other shard", &|v| v["weight_map"][tensor] = json!("model-00001-of-00002.safetensors"), "lies in"),
-        ("outside", &|v| v["weight_map"][tensor] = json!("../a.safetensors"), "plain name"),
-        ("root", &|v| v["weight_map"][tensor] = json!("/etc/passwd"), "plain name"),
-        ("empty", &|v| v["weight_map"][tensor] = json!(""), "plain name"),
+        (
+            "other shard",
+            &|v| v["weight_map"][tensor] = json!("model-00001-of-00002.safetensors"),
+            "but it is in",
+        ),
+        ("outside", &|v| v["weight_map"][tensor] = json!("../a.safetensors"), "plain file name"),
+        ("root", &|v| v["weight_map"][tensor] = json!("/etc/passwd"), "plain file name"),
+        ("empty", &|v| v["weight_map"][tensor] = json!(""), "plain file name"),
         ("absent", &|v| v["weight_map"][tensor] = json!("b.safetensors"), "not there"),
     ];
     for (what, change, says) in cases {
@@ -546,10 +550,13 @@ fn groups_and_names_of_compressed_tensors_are_read() {
     for (change, says) in [
         (&(|c: &mut Value| c["ignore"] = json!(["re:.*q_proj"])) as &dyn Fn(&mut Value), "ignores"),
         (&|c| c["ignore"] = json!(["model.layers.0.mlp.down_proj"]), "ignores"),
-        (&|c| c["config_groups"] = mixed("int-quantized"), "int8-channel; its tensors are fp8-channel"),
+        (
+            &|c| c["config_groups"] = mixed("int-quantized"),
+            "[int8-channel] expected, but the tensors are fp8-channel",
+        ),
         (&|c| c["config_groups"]["group_0"]["weights"]["strategy"] = json!("tensor"), "fp8-tensor"),
         (&|c| c["config_groups"]["group_0"]["targets"] = json!(["re:.*mlp.*"]), "no group"),
-        (&|c| c["ignore"] = json!(["re:(("]), "no expression"),
+        (&|c| c["ignore"] = json!(["re:(("]), "not a regular expression"),
     ] {
         with(change);
         let error = fails(dir.path(), "convert a c --to bf16", 3);
@@ -796,12 +803,12 @@ fn directories_are_named_and_dangling_links_are_errors() {
     assert_eq!(fs::read_dir(at("quiet/large/other")).unwrap().count(), 10);
     fs::remove_dir_all(at("src/unet")).unwrap();
     let error = fails(dir.path(), "inspect .", 3);
-    assert!(error.contains("name the directory: dst/"), "{error}");
+    assert!(error.contains("if the checkpoint is in dst/, name that directory"), "{error}");
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink("../nope", dir.path().join("src/tokenizer.json")).unwrap();
         let error = fails(dir.path(), "convert src other --to bf16", 3);
-        assert!(error.contains("tokenizer.json is a link to what is not there"), "{error}");
+        assert!(error.contains("tokenizer.json is a link to a file that does not exist"), "{error}");
     }
 }
 
@@ -1559,10 +1566,7 @@ fn a_quantisation_that_is_not_read_is_named_first() {
     let config = r#"{"quantization_config":{"quant_method":"compressed-tensors","format":"marlin-24"}}"#;
     fs::write(src.join("config.json"), config).unwrap();
     let error = fails(dir.path(), "convert src dst --to bf16", 3);
-    assert!(
-        error.contains("marlin-24): this quantisation is not read") && !error.contains("--copy"),
-        "{error}"
-    );
+    assert!(error.contains("marlin-24), in a way that is not read") && !error.contains("--copy"), "{error}");
 }
 
 /// Variants of diffusers name theirs in the name of the index.
@@ -2041,11 +2045,11 @@ fn int4_with_zero_points_is_read() {
     type Change = fn(&mut Tensors);
     let changes: [(&str, Change); 6] = [
         ("without up_proj.weight_shape", |it| _ = it.remove(2)),
-        ("up_proj.weight_shape is [11, 40]", |it| it[2].3[8] = 40),
-        ("up_proj.weight_shape is no shape", |it| it[2].3[15] = 0x80),
-        ("zero points are I32 [3, 2]", |it| it[3].2 = vec![3, 2]),
+        ("up_proj.weight_shape, which is [11, 40]", |it| it[2].3[8] = 40),
+        ("up_proj.weight_shape, which is no shape", |it| it[2].3[15] = 0x80),
+        ("zero points I32 [3, 2]", |it| it[3].2 = vec![3, 2]),
         ("one for each group of a row, would fit", |it| (it[1].2, it[1].3) = (vec![11, 5], vec![0; 110])),
-        ("weight_g_idx, I32 [48], which is not known", |it| {
+        ("an unknown tensor, up_proj.weight_g_idx, I32 [48]", |it| {
             it.push(("up_proj.weight_g_idx".into(), Dtype::I32, vec![48], vec![0; 192]));
         }),
     ];
@@ -2253,7 +2257,7 @@ fn models_with_layers_of_their_own() {
     }
     matrices(&dir.path().join("src"), &["transformer.h.0.dense.weight"], r#"{"model_type":"falcon"}"#);
     let error = fails(dir.path(), "convert src no --to fp8-block", 3);
-    assert!(error.contains("transformers reads no fp8-block of Falcon's layers"), "{error}");
+    assert!(error.contains("transformers does not read Falcon's layers as fp8-block"), "{error}");
     let error = fails(dir.path(), "convert src no --to gpt-oss", 3);
     assert!(error.contains("--to gpt-oss, and config.json says falcon"), "{error}");
     let error = fails(dir.path(), "convert src no --to fp8-channel --scale-dtype e8m0", 2);
@@ -2306,11 +2310,11 @@ fn what_is_quantised_in_another_way_is_refused() {
             vec![one("l.q.w_scale"), text("l.q.comfy_quant", r#"{"format":"asym_w4a8_int8"}"#)],
         ),
         // Scales of other names.
-        ("beside which lies l.q.weight_scales", f8, vec![one("l.q.weight_scales")]),
-        ("beside which lies l.q.weight.scale", f8, vec![one("l.q.weight.scale")]),
-        ("beside which lies l.q.scales", f8, vec![one("l.q.scales")]),
-        ("beside which lies l.q.SCB", i8, vec![one("l.q.SCB")]),
-        ("beside which lies l.q.weight.absmax", Dtype::U8, vec![one("l.q.weight.absmax")]),
+        ("beside l.q.weight_scales", f8, vec![one("l.q.weight_scales")]),
+        ("beside l.q.weight.scale", f8, vec![one("l.q.weight.scale")]),
+        ("beside l.q.scales", f8, vec![one("l.q.scales")]),
+        ("beside l.q.SCB", i8, vec![one("l.q.SCB")]),
+        ("beside l.q.weight.absmax", Dtype::U8, vec![one("l.q.weight.absmax")]),
         // Scales that some codes have and others have not.
         (
             "without a scale",
@@ -2403,11 +2407,13 @@ fn packed_integers_are_as_their_configuration_says() {
     let good = json_of(&path);
     type Change = fn(&mut Value);
     let cases: [(&str, Change); 5] = [
-        ("groups of 64; its own have 32", |c| {
+        ("group_size is 64, but the groups have 32", |c| {
             c["config_groups"]["group_0"]["weights"]["group_size"] = json!(64)
         }),
-        ("8 bits; its codes have 4", |c| c["config_groups"]["group_0"]["weights"]["num_bits"] = json!(8)),
-        ("it is not symmetric; it has no weight_zero_point", |c| {
+        ("num_bits is 8, but the codes have 4", |c| {
+            c["config_groups"]["group_0"]["weights"]["num_bits"] = json!(8)
+        }),
+        ("symmetric is false, but there is no weight_zero_point", |c| {
             c["config_groups"]["group_0"]["weights"]["symmetric"] = json!(false);
         }),
         ("transform_config", |c| {
@@ -2688,12 +2694,14 @@ fn awq_and_gptq_are_read() {
     let good = r#""bits":4,"quant_method":"gptq""#;
     let cases: [(&str, i32, &str, Change); 12] = [
         ("without l.up_proj.qzeros", 3, good, |it| _ = it.remove(1)),
-        ("g_idx, I32 [96], does not say to which of 4 groups", 3, good, |it| it[4].3[0] = 4),
-        ("g_idx, I32 [95], does not say to which of 4 groups", 3, good, |it| {
+        ("g_idx, I32 [96], does not assign each of 96 inputs to one of 4 groups", 3, good, |it| {
+            it[4].3[0] = 4
+        }),
+        ("g_idx, I32 [95], does not assign each of 96 inputs to one of 4 groups", 3, good, |it| {
             it[4].2 = vec![95];
             it[4].3.truncate(4 * 95);
         }),
-        ("codes (of 4 bits, as config.json says) are I32 [24, 32]", 3, good, |it| it[0].2 = vec![24, 32]),
+        ("codes (of 4 bits, as config.json says) I32 [24, 32]", 3, good, |it| it[0].2 = vec![24, 32]),
         ("scales BF16 [2, 128]", 3, good, |it| it[2].2 = vec![2, 128]),
         (
             "config.json says checkpoint_format marlin",
@@ -2702,13 +2710,13 @@ fn awq_and_gptq_are_read() {
             |_| (),
         ),
         (
-            "codes (of 8 bits, as config.json says) are I32 [12, 64]",
+            "codes (of 8 bits, as config.json says) I32 [12, 64]",
             3,
             r#""quant_method":"gptq","bits":8"#,
             |_| (),
         ),
-        ("codes of 5 bits", 3, r#""quant_method":"gptq","bits":5"#, |_| ()),
-        ("codes are I32 [11, 64], scales BF16 [4, 64], zero points I32 [4, 6]", 3, "", |it| {
+        ("config.json says codes of 5 bits", 3, r#""quant_method":"gptq","bits":5"#, |_| ()),
+        ("codes I32 [11, 64], scales BF16 [4, 64] and zero points I32 [4, 6] do not fit", 3, "", |it| {
             // 11 numbers are not those of whole codes of 3 bits.
             (it[0].2, it[1].2) = (vec![11, 64], vec![4, 6]);
             it[0].3.truncate(11 * 64 * 4);
@@ -2716,13 +2724,13 @@ fn awq_and_gptq_are_read() {
         }),
         ("config.json says format gptq_p", 3, r#""quant_method":"gptq","format":"gptq_p""#, |_| ()),
         (
-            "config.json says that weights are rotated (rotation): not there yet",
+            "config.json says that weights are rotated (rotation): not supported yet",
             2,
             r#""quant_method":"gptq","rotation":"hadamard""#,
             |_| (),
         ),
         (
-            "config.json says desc_act, and l.up_proj.g_idx is not there",
+            "config.json says desc_act, but l.up_proj.g_idx is not there",
             3,
             r#""bits":4,"quant_method":"gptq","desc_act":true"#,
             |it| _ = it.pop(),

@@ -887,7 +887,7 @@ fn verify_compares_scales_of_activations() {
     }
     let out = line(dir.path(), "verify a.safetensors b.safetensors");
     let text = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.code() == Some(1) && text.contains("x.input_scale: 1.000e0"), "{text}");
+    assert!(out.status.code() == Some(1) && text.contains("x.input_scale: error 1.000e0"), "{text}");
     ok(dir.path(), "verify a.safetensors a.safetensors");
     ok(dir.path(), "verify a.safetensors c.safetensors");
 }

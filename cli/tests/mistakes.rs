@@ -56,8 +56,8 @@ fn files_of_other_formats_are_named() {
         (b"\x93NUMPY\x01\0v\0{", &["lanecast cast"]),
         (b"<!DOCTYPE html><html>", &["HTML", "fetch it again"]),
         (b"{\"weight_map\": {}}", &["JSON", "name the directory"]),
-        (b"", &["0 bytes", "fetch the file again"]),
-        (b"\x10\0\0\0\0\0\0\0{", &["a header of 16 bytes in a file of 9", "fetch the file again"]),
+        (b"", &["has 0 bytes", "fetch the file again"]),
+        (b"\x10\0\0\0\0\0\0\0{", &["the header takes 16 bytes; the file has 9", "fetch the file again"]),
     ];
     for (bytes, words) in cases {
         fs::write(&path, bytes).unwrap();
@@ -67,7 +67,7 @@ fn files_of_other_formats_are_named() {
     }
     says(
         &fails(dir.path(), "convert meta-llama/Llama dst --to bf16", 3),
-        &["meta-llama/Llama", "fetched first"],
+        &["meta-llama/Llama", "downloaded first"],
     );
     fs::create_dir(dir.path().join("old")).unwrap();
     fs::write(dir.path().join("old/pytorch_model.bin"), b"PK").unwrap();
@@ -124,7 +124,7 @@ fn a_directory_that_is_not_ours_has_a_remedy() {
     if fs::write(dir.path().join("theirs/tried"), b"").is_err() {
         says(
             &fails(dir.path(), "convert src theirs/dst --to bf16", 4),
-            &["ermission denied", "see who owns it"],
+            &["ermission denied", "check the owner"],
         );
     }
 }
@@ -173,7 +173,10 @@ fn a_configuration_is_an_object() {
     numbered(&dir.path().join("src"), 1, false);
     for text in ["[]", "null", "3"] {
         fs::write(dir.path().join("src/config.json"), text).unwrap();
-        says(&fails(dir.path(), "convert src dst --to fp8-block", 3), &["src/config.json", "no JSON object"]);
+        says(
+            &fails(dir.path(), "convert src dst --to fp8-block", 3),
+            &["src/config.json", "not a JSON object"],
+        );
         assert!(!dir.path().join("dst").exists());
     }
 }
@@ -304,7 +307,7 @@ fn sizes_have_units_of_either_case() {
     for option in ["--memory", "--shard-size"] {
         for size in ["5x", "many", "0", "nan"] {
             let error = fails(dir.path(), &format!("convert src dst --to bf16 {option} {size}"), 2);
-            says(&error, &[option, size, "is no size", "256M"]);
+            says(&error, &[option, size, "not a size", "256M"]);
         }
     }
 }
@@ -556,7 +559,11 @@ fn a_remedy_names_options_that_there_are() {
     let code = |name: &str| (name.to_owned(), Dtype::F8_E4M3, vec![2usize, 4], vec![0x38u8; 8]);
     let scale = |name: &str| (name.to_owned(), Dtype::F32, vec![1usize], le(&[1.0]));
     let cases = [
-        (vec![code("l.weight"), code("m.weight"), scale("m.weight_scale")], "fetch it", "--copy 'l.weight'"),
+        (
+            vec![code("l.weight"), code("m.weight"), scale("m.weight_scale")],
+            "fetch the scale",
+            "--copy 'l.weight'",
+        ),
         (vec![scale("l.weight_scale")], "fetch the weight", "--drop 'l.weight_scale'"),
         (vec![code("l.weight"), scale("l.weight_scale"), scale("l.weight_zero")], "", "--copy 'l.*'"),
         (vec![code("l.weight"), scale("l.weight_scale"), scale("l.scale_weight")], "", "--copy 'l.*'"),
@@ -649,7 +656,10 @@ fn verify_says_what_it_found() {
     let said = |command: &str| String::from_utf8(line(dir.path(), command).stdout).unwrap();
     says(&said("verify src src"), &["2 tensors compared as float32: they are equal"]);
     says(&said("verify src dst --max-rel-error 0.004"), &["all are within the limits"]);
-    says(&fails(dir.path(), "verify src dst", 1), &["2 differ", "--max-rel-error 0.004"]);
+    says(
+        &fails(dir.path(), "verify src dst", 1),
+        &["2 tensors with differences, 0 on one side only", "--max-rel-error 0.004"],
+    );
     let text = fails(dir.path(), "verify src dst --max-rel-error 0.0001", 1);
     assert!(!text.contains("help:"), "{text}");
 }
@@ -733,11 +743,11 @@ fn pipes_are_no_files() {
         assert!(made.unwrap().success(), "{pipe}");
     }
     for (command, code, text) in [
-        ("inspect f.safetensors", 3, "f.safetensors: no regular file"),
-        ("convert f.safetensors g.safetensors --to bf16", 3, "f.safetensors: no regular file"),
-        ("cast f.npy g.npy --to bf16", 3, "f.npy: no regular file"),
-        ("inspect src", 3, "src/f.safetensors: no regular file\nhelp: move it away"),
-        ("convert other dst --to f16 --quiet", 0, "not read, and not copied: pipe (no regular file)"),
+        ("inspect f.safetensors", 3, "f.safetensors: not a regular file"),
+        ("convert f.safetensors g.safetensors --to bf16", 3, "f.safetensors: not a regular file"),
+        ("cast f.npy g.npy --to bf16", 3, "f.npy: not a regular file"),
+        ("inspect src", 3, "src/f.safetensors: not a regular file\nhelp: move it away"),
+        ("convert other dst --to f16 --quiet", 0, "not read, and not copied: pipe (not a regular file)"),
     ] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_lanecast"));
         child.args(command.split(' ')).current_dir(dir.path());
