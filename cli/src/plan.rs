@@ -282,12 +282,11 @@ fn plain_dtype(args: &Convert, layout: Option<Layout>) -> Result<Option<DType>> 
     let layouts: Vec<&str> = written.map(Layout::name).collect();
     let dtype = dtypes::parse(&args.to, &layouts)?;
     if !dtypes::in_file(dtype).is_some_and(dtypes::is_float) {
-        return Err(Failure::usage(format!("--to {}: safetensors has no float of that name", args.to)).help(
-            format!(
-                "bf16, f16, f32, f64, e4m3, e5m2, or a layout: {}",
+        return Err(Failure::usage(format!("--to {}: not a float dtype that safetensors has", args.to))
+            .help(format!(
+                "a dtype (bf16, f16, f32, f64, e4m3, e5m2), or a layout: {}",
                 dtypes::those_with(&args.to, &layouts)
-            ),
-        ));
+            )));
     }
     Ok(Some(dtype))
 }
@@ -299,7 +298,8 @@ fn high_dtype(args: &Convert) -> Result<Option<DType>> {
         name => Some(dtypes::parse(name, &["same"])?),
     };
     if high.is_some_and(|high| !matches!(high, DType::BF16 | DType::F16 | DType::F32)) {
-        return Err(Failure::usage(format!("--high {}", args.high)).help("same, bf16, f16, f32"));
+        return Err(Failure::usage(format!("--high {}: not a dtype for floats that stay floats", args.high))
+            .help("one of same, bf16, f16, f32"));
     }
     Ok(high)
 }
@@ -331,9 +331,10 @@ fn profile(name: &str) -> Result<Profile> {
     found.ok_or_else(|| {
         let error = Failure::usage(format!("no profile is called '{name}'"));
         let close = suggestion(name, ALL.map(|(name, _)| name));
-        error.help(
-            close.map_or_else(|| ALL.map(|(n, _)| n).join(", "), |close| format!("did you mean '{close}'?")),
-        )
+        error.help(close.map_or_else(
+            || format!("one of {}", ALL.map(|(n, _)| n).join(", ")),
+            |close| format!("did you mean '{close}'?"),
+        ))
     })
 }
 
@@ -386,12 +387,14 @@ fn group_size(args: &Convert, found: &Recognised, layout: Option<Layout>) -> Res
         most.map_or(128, |(&size, _)| size)
     };
     match args.group_size {
-        Some(size) if !layout.is_some_and(Layout::is_packed) => {
-            Err(Failure::usage(format!("--group-size {size}: --to {} has none", args.to))
-                .help("int4-group and int8-group have: --to int4-group"))
-        }
+        Some(size) if !layout.is_some_and(Layout::is_packed) => Err(Failure::usage(format!(
+            "--group-size {size}: --to {} has no groups of a chosen size",
+            args.to
+        ))
+        .help("only int4-group and int8-group have: --to int4-group")),
         Some(size) if size == 0 || !size.is_multiple_of(8) => {
-            Err(Failure::usage(format!("--group-size {size}")).help("a multiple of 8, as 32 or 128"))
+            Err(Failure::usage(format!("--group-size {size}: not a positive multiple of 8"))
+                .help("32 or 128, for example"))
         }
         size => Ok(size.unwrap_or_else(of_source)),
     }
@@ -463,6 +466,9 @@ fn form(layout: Layout, scale: DType, group: usize, block: [usize; 2]) -> (DType
     }
 }
 
+/// The beginning of a help that ends with a pattern.
+const KEEP: &str = "leave it as it is, with --keep ";
+
 /// Returns a pattern that fits the tensors of this name in every layer: what is wrong with one is wrong with all.
 fn in_every_layer(name: &str) -> String {
     let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -486,20 +492,18 @@ fn check_groups(
     // Where a group is a whole row of packed integers, its columns must fill int32 numbers of eight codes, or four.
     let groups = has_groups(layout).then_some(if block_cols == 0 { 8 } else { block_cols });
     if let Some(group) = groups.filter(|&group| !columns.is_multiple_of(group)) {
-        let what = format!(
-            "{shape:?}: {columns} columns are no multiple of {group}, the group of {}",
-            layout.name()
-        );
+        let what =
+            format!("{shape:?}: {columns} columns are not a multiple of {group}, as {} needs", layout.name());
         return Err(Failure::refused(what)
             .tensor(name)
-            .help(format!("--keep '{}'", in_every_layer(&globset::escape(name)))));
+            .help(format!("{KEEP}'{}'", in_every_layer(&globset::escape(name)))));
     }
     if let Some(group) = groups.filter(|&group| block_rows > 1 && !rows.is_multiple_of(group)) {
         let what =
-            format!("{shape:?}: {rows} rows are no multiple of {group}, as {} has them", layout.name());
+            format!("{shape:?}: {rows} rows are not a multiple of {group}, as {} needs", layout.name());
         return Err(Failure::refused(what)
             .tensor(name)
-            .help(format!("--keep '{}'", in_every_layer(&globset::escape(name)))));
+            .help(format!("{KEEP}'{}'", in_every_layer(&globset::escape(name)))));
     }
     Ok(())
 }
@@ -564,7 +568,7 @@ impl Planner<'_> {
         Ok(match (&self.args.scale_dtype, layout) {
             (Some(name), _) if has_groups(layout) && !layout.is_packed() => {
                 return Err(Failure::usage(format!(
-                    "--scale-dtype {name}: {} has one of its own",
+                    "--scale-dtype {name}: the scales of {} have a fixed dtype; leave the option out",
                     layout.name()
                 )));
             }
@@ -578,7 +582,8 @@ impl Planner<'_> {
                     _ => false,
                 };
                 if !fits {
-                    let known = if layout == Fp8Block { "f32, bf16, e8m0" } else { "f32, bf16, f16" };
+                    let known =
+                        if layout == Fp8Block { "one of f32, bf16, e8m0" } else { "one of f32, bf16, f16" };
                     return Err(Failure::usage(format!(
                         "--scale-dtype {name}: no loader of {} reads it",
                         layout.name()
@@ -639,7 +644,7 @@ impl Planner<'_> {
     fn of_options(&self, what: &str, failure: Failure) -> Failure {
         let option = if self.args.scale_rule.is_some() { "--scale-rule" } else { "--profile" };
         let message = failure.message.replace("Amax", "amax"); // As the option is spelt.
-        Failure::usage(format!("{what}: {message}")).help(format!("another {option}, or none"))
+        Failure::usage(format!("{what}: {message}")).help(format!("use another {option}, or leave it out"))
     }
 
     /// Returns how a matrix is quantised to a layout, and the tensors that it becomes.
@@ -666,15 +671,16 @@ impl Planner<'_> {
         let module = name.strip_suffix("weight");
         let near = |last: &str| match module {
             Some(module) => Ok(format!("{module}{last}")),
-            None => Err(Failure::refused(format!("{} needs a name that ends in weight", layout.name()))
+            None => Err(Failure::refused(format!("{} needs a name that ends in 'weight'", layout.name()))
                 .tensor(name)
-                .help(format!("--keep '{}'", in_every_layer(&globset::escape(name))))),
+                .help(format!("{KEEP}'{}'", in_every_layer(&globset::escape(name))))),
         };
         let scale_shape = scale_shape(layout, &scaling, name, &shape)?;
         let scale_file = match scale {
             DType::F8E8M0 if layout != Fp8Block => Dtype::U8,
-            _ => dtypes::in_file(scale)
-                .ok_or_else(|| Failure::usage(format!("--scale-dtype {scale}: no file has it")))?,
+            _ => dtypes::in_file(scale).ok_or_else(|| {
+                Failure::usage(format!("--scale-dtype {scale}: safetensors does not have it"))
+            })?,
         };
         // Two floats of 4 bits are stored in a byte, and eight or four packed integers in an int32.
         let (codes, each) = match elem {
@@ -734,14 +740,20 @@ impl Plan {
         let choice = Choice::of(args)?;
         choice.check(&found.problems)?;
         if let Some(layout) = layout.filter(|layout| layout.is_read_alone()) {
-            return Err(Failure::not_there(format!("--to {}, which is read alone", layout.name()))
-                .help("int4-group is of 4 bits, too, and transformers and vLLM load it"));
+            return Err(Failure::usage(format!(
+                "--to {}: this layout is read, but not written",
+                layout.name()
+            ))
+            .help("int4-group also has 4 bits, and transformers and vLLM load it"));
         }
         if let (Some(Layout::GptOss), model) = (layout, defaults::model_type(it))
             && !["", "gpt_oss"].contains(&model)
         {
-            return Err(Failure::refused(format!("--to gpt-oss, and config.json says {model}")).help(
-                "that layout is of gpt-oss' experts, biases and names alone; mxfp4 is of every model",
+            return Err(Failure::refused(format!(
+                "--to gpt-oss, but config.json says that the model is {model}"
+            ))
+            .help(
+                "that layout has the experts, biases and names of gpt-oss alone; mxfp4 is for every model",
             ));
         }
         let mut planner = Planner {
@@ -785,25 +797,25 @@ impl Plan {
             // A pattern that fits no tensor may be why this one was not left out: the help names such patterns.
             plan.tensor(&mut planner, found, tensor).map_err(|error| {
                 let idle =
-                    idle.iter().map(|(option, pattern)| format!("{option} '{pattern}' fits no tensor"));
+                    idle.iter().map(|(option, pattern)| format!("{option} '{pattern}' matches no tensor"));
                 let parts: Vec<_> = error.help.clone().into_iter().chain(idle).collect();
                 if parts.is_empty() { error } else { error.help(parts.join("; ")) }
             })?;
         }
         if plan.jobs.is_empty() {
-            let what = "no tensor would be written: SRC has none, or --drop fits all of them";
-            return Err(Failure::refused(what).help("`lanecast inspect` lists them"));
+            let what = "no tensor would be written: SRC has none, or --drop matches all of them";
+            return Err(Failure::refused(what).help("`lanecast inspect` lists the tensors"));
         }
         plan.check_parts(args, found)?;
         plan.check_lone_codes(&planner, found)?;
         plan.name_exponents(found);
         plan.groups = planner.groups.len();
         plan.warnings.extend(idle.iter().map(|(option, pattern)| {
-            format!("{option} '{pattern}' fits no tensor; a pattern is of a whole name: '*q_proj*'")
+            format!("{option} '{pattern}' matches no tensor; a pattern must match the whole name: '*q_proj*'")
         }));
         if let (Some(layout), true) = (planner.layout, plan.layout.is_none()) {
             let which = match layout {
-                Layout::GptOss => "matrices of experts, which are one tensor of 3 dimensions",
+                Layout::GptOss => "matrices of experts in one tensor of 3 dimensions",
                 _ => "matrices whose names end in .weight",
             };
             return Err(plan.none_becomes(layout.name(), which));
@@ -815,7 +827,8 @@ impl Plan {
         let shard_size =
             args.shard_size.as_deref().map(|size| parse_size("--shard-size", size)).transpose()?;
         if shard_size.is_some() && !it.is_dir {
-            return Err(Failure::usage("--shard-size: SRC is one file").help("it divides directories"));
+            return Err(Failure::usage("--shard-size: SRC is a single file")
+                .help("--shard-size divides the tensors of a directory"));
         }
         let asked_for =
             shard_size.is_some() || [&args.keep, &args.only, &args.copy].iter().any(|x| !x.is_empty());
@@ -857,12 +870,12 @@ impl Plan {
             let stays = copied.contains(&**codes);
             if let Some(part) = others.chain([scales]).find(|part| copied.contains(&***part) != stays) {
                 let what = match stays {
-                    true => format!("it is left out, and {codes} stays, whose values it scales"),
-                    false => format!("it is copied without {codes}, whose values it scales"),
+                    true => format!("it is left out, but {codes}, to which it belongs, stays"),
+                    false => format!("it is copied, but {codes}, to which it belongs, is not"),
                 };
                 return Err(Failure::usage(what)
                     .tensor(part)
-                    .help(format!("patterns that fit {codes} take its scales with it")));
+                    .help(format!("a pattern that matches {codes} takes its scales along")));
             }
         }
         Ok(())
@@ -893,14 +906,17 @@ impl Plan {
             }
         };
         let help = match lone.output {
-            Output::Cast(_) => format!("--to bf16, or leave out what keeps others of {}", self.from),
-            _ if dtypes::is_float(lone.outs[0].dtype) => "--high bf16 makes bfloat16 of it".to_owned(),
+            Output::Cast(_) => {
+                format!("use --to bf16, or leave out the options that keep others {}", self.from)
+            }
+            _ if dtypes::is_float(lone.outs[0].dtype) => "--high bf16 converts it to bfloat16".to_owned(),
             _ => {
                 let pattern = globset::escape(&lone.name);
                 format!("--drop '{pattern}', or --copy '{pattern}' if its reader knows what it is")
             }
         };
-        let what = format!("{dtype} without a scale beside {beside}: a scale would be missed");
+        let what =
+            format!("{dtype} without a scale, beside {beside}: readers would take its scale for missing");
         Err(Failure::usage(what).tensor(&lone.name).help(help))
     }
 
@@ -920,7 +936,7 @@ impl Plan {
         let what = format!("no tensor would become {to}");
         let what = if reasons.is_empty() { what } else { format!("{what} ({})", reasons.join(", ")) };
         Failure::refused(what)
-            .help(format!("without --only it is {which}; `lanecast inspect` lists all tensors"))
+            .help(format!("without --only, the candidates are {which}; `lanecast inspect` lists all tensors"))
     }
 
     /// Adds a job that casts a tensor to a dtype, or copies it.
@@ -1025,7 +1041,7 @@ impl Plan {
         let mut to = self.plain;
         let bits = to.map_or(0, |to| tensor.shape.iter().product::<usize>() * to.bits() as usize);
         if !bits.is_multiple_of(8) {
-            left = left.or(Some("its elements would be no whole bytes"));
+            left = left.or(Some("its elements would not fill whole bytes"));
         }
         if let Some(layout) = planner.layout.filter(|_| left.is_none()) {
             left = defaults::reason(
@@ -1059,18 +1075,17 @@ impl Plan {
         self.scales.insert(planner.it.tensors[&weight.scales].dtype);
         match planner.layout {
             Some(layout) if layout == weight.layout && planner.has_other_groups(weight) => {
-                let other = if layout.is_packed() {
-                    "with zero points, or of other groups"
-                } else {
-                    "of other blocks"
-                };
-                let both = format!("{} {other}, in one result", layout.name());
-                Err(Failure::not_there(both).tensor(&weight.name).help("leave --keep and --copy of it out"))
+                let other =
+                    if layout.is_packed() { "with zero points or other groups" } else { "with other blocks" };
+                let both = format!("{} {other} beside the new ones in one result", layout.name());
+                Err(Failure::not_there(both)
+                    .tensor(&weight.name)
+                    .help("convert it, too: no --keep or --copy must match it, and --only, if given, must"))
             }
             Some(layout) if layout != weight.layout => {
                 let both = format!("{} beside {} in one result", weight.layout.name(), layout.name());
                 Err(Failure::not_there(both).tensor(&weight.name).help(
-                    "leave --keep and --copy of it out, or convert it to bf16, and that with --keep: it is a float then",
+                    "convert it, too (no --keep or --copy must match it, and --only, if given, must), or convert it to bf16 first, and that with --keep: it is a float then",
                 ))
             }
             _ => Ok(()),
@@ -1102,9 +1117,9 @@ impl Plan {
         };
         let file = dtypes::in_file(to).expect("checked");
         if file.bitsize() < 8 {
-            return Err(Failure::refused(format!("{from} to {to}, which has no scales"))
+            return Err(Failure::refused(format!("{from} to {to}, a dtype without scales"))
                 .tensor(&name)
-                .help("mxfp4 and nvfp4 are layouts of 4 bits with scales"));
+                .help("the layouts mxfp4 and nvfp4 have 4 bits and scales"));
         }
         let out = Out::new(name.clone(), file, planner.shapes.of(&shape));
         self.jobs.push(Job { name, input, output: Output::Cast(to), outs: [out].into() });
@@ -1115,7 +1130,8 @@ impl Plan {
     fn warn_of_loaders(&mut self, planner: &Planner<'_>) {
         let it = planner.it;
         if let Some(plain) = self.plain.filter(|dtype| dtype.bits() <= 8 && it.config.is_some()) {
-            self.warnings.push(format!("config.json keeps its dtype: loaders make no model of {plain}"));
+            self.warnings
+                .push(format!("config.json keeps its dtype, because loaders do not build models of {plain}"));
         }
         let Some((layout, _)) = &self.layout else { return };
         let (layout, [block_rows, block_cols]) = (*layout, planner.block_size);
@@ -1123,7 +1139,7 @@ impl Plan {
         let mut warnings = Vec::new();
         if layout == Layout::ModeloptFp8 {
             warnings.push(
-                "no input_scale is written, which engines that quantise activations want from a calibration"
+                "no input_scale is written: engines that quantise activations need one from a calibration"
                     .to_owned(),
             );
         }
@@ -1131,7 +1147,7 @@ impl Plan {
         if let Some((first, _)) = apart.next() {
             let groups = count(1 + apart.count() as u64, "group");
             warnings.push(format!(
-                "weights that engines multiply at once have several factors, in {groups}, as that of {first}: some keep theirs, and engines take one for all (--scale-rule amax finds all anew)"
+                "weights that engines fuse have different global scales, in {groups}, such as that of {first}: some or all are kept from SRC, and engines use one for all (--scale-rule amax computes all anew)"
             ));
         }
         if layout == Layout::Fp8Block {
@@ -1145,21 +1161,19 @@ impl Plan {
                     false => format!("{block_rows} and {block_cols}"),
                 };
                 warnings.push(format!(
-                    "{} of rows or columns that are no multiple of {size}, as {} {:?}: transformers on a CPU refuses that, or takes other blocks (--keep)",
+                    "{} with rows or columns that are not a multiple of {size}, such as {} {:?}: transformers on a CPU refuses them, or takes other blocks (--keep leaves them as they are)",
                     count(n, "weight"),
                     first.name,
                     first.outs[0].shape
                 ));
             }
             if quantised().any(|job| job.outs[0].shape.len() == 3) {
-                warnings.push(
-                    "transformers reads experts that are one tensor of float8 on a GPU alone".to_owned(),
-                );
+                warnings.push("transformers reads experts in one tensor of float8 only on a GPU".to_owned());
             }
         }
         // See docs/convert/serving.md. `experts` in tests/packages.py loads such results, and fails where that changes.
         let experts = match layout {
-            Layout::Nvfp4 => "takes for other numbers, without a word,",
+            Layout::Nvfp4 => "misreads, without an error,",
             Layout::Mxfp8 | Layout::Int8Channel => "does not load",
             _ => "",
         };
@@ -1168,14 +1182,14 @@ impl Plan {
             && quantised().any(|job| defaults::is_one_expert(&job.name))
         {
             warnings.push(format!(
-                "transformers (5.24) {experts} experts of {}, which files have one by one: those of fp8-block, fp8-channel, fp8-tensor, mxfp4 and int4-group it loads right",
+                "transformers (5.24) {experts} experts of {} that are separate tensors; it loads those of fp8-block, fp8-channel, fp8-tensor, mxfp4 and int4-group correctly",
                 layout.name()
             ));
         }
         let is_mx = matches!(layout, Layout::Mxfp4 | Layout::Mxfp8 | Layout::Nvfp4);
         if is_mx && it.config.is_some() && planner.model != Dtype::BF16 && planner.high != Some(DType::BF16) {
             warnings.push(format!(
-                "loaders make bfloat16 of {}, and the model is of {}: --high bf16 makes it that",
+                "loaders dequantise {} to bfloat16, but most floats of SRC are {}: --high bf16 makes bfloat16 of those that stay floats",
                 layout.name(),
                 label(planner.model)
             ));
@@ -1195,12 +1209,12 @@ impl Plan {
             let kept = format!("kept: {} of experts, {}", count(n, "tensor"), out::bytes(bytes));
             let takes = match defaults::model_type(it) {
                 "llama4" | "llama4_text" if layout.is_of_compressed_tensors() => {
-                    "; transformers finds none of them in it, but in fp8-block, which keeps them, too"
+                    "; transformers does not find them there, but does in fp8-block, which keeps them, too"
                 }
-                _ if takes && layout != Layout::Fp8Block => "; fp8-block takes them",
+                _ if takes && layout != Layout::Fp8Block => "; fp8-block quantises them",
                 _ => "",
             };
-            warnings.push(format!("{kept}: {} is of matrices here{takes}", layout.name()));
+            warnings.push(format!("{kept}; {} quantises only matrices here{takes}", layout.name()));
         }
         self.warnings.extend(warnings);
     }
@@ -1224,7 +1238,7 @@ impl Plan {
         // A weight that is quantised already cannot be kept beside another layout: it must become a float first.
         let by_way_of_floats = |mut failure: Failure| {
             if matches!(input, Input::Scaled(..)) && failure.kind == Kind::Refused {
-                failure.help = failure.help.map(|help| format!("convert it to bf16, and that with {help}"));
+                failure.help = failure.help.map(|help| format!("convert it to bf16 first; then {help}"));
             }
             failure
         };

@@ -699,7 +699,10 @@ fn configurations_say_what_is_there() {
     assert_eq!(listing(&at("bf16")), whole);
     let out = line(dir.path(), "convert src nvfp4 --to nvfp4");
     let text = String::from_utf8_lossy(&out.stderr);
-    assert!(text.contains("warning: kept: 1 tensor of experts, 8.2 kB: nvfp4 is of matrices"), "{text}");
+    assert!(
+        text.contains("warning: kept: 1 tensor of experts, 8.2 kB; nvfp4 quantises only matrices"),
+        "{text}"
+    );
     let quantised = &json_of(&at("nvfp4/config.json"))["quantization_config"];
     assert_eq!(quantised["ignore"], json!(["layers.0.mlp.experts", "lm_head", "re:.*lm_head.*"]));
 }
@@ -870,7 +873,9 @@ fn what_stays_quantised_keeps_its_scales_and_its_configuration() {
     assert!(!all.contains_key("model.layers.1.mlp.down_proj.weight_scale_inv"));
     let config = &json_of(&dir.path().join("dst/config.json"))["quantization_config"];
     assert_eq!(config["modules_to_not_convert"], json!(["model.layers.1.mlp.down_proj"]));
-    assert!(fails(dir.path(), "convert src mixed --to mxfp8 --keep *layers.0*", 2).contains("not there yet"));
+    assert!(
+        fails(dir.path(), "convert src mixed --to mxfp8 --keep *layers.0*", 2).contains("not supported yet")
+    );
     ok(dir.path(), "inspect dst --json");
 }
 
@@ -928,10 +933,13 @@ fn what_fits_no_layout_is_kept_as_a_float() {
     ok(dir.path(), "convert src.safetensors bf16.safetensors --to bf16 --quiet");
     for to in ["mxfp8", "mxfp4", "nvfp4", "comfy-nvfp4", "int4-group"] {
         let error = fails(dir.path(), &format!("convert src.safetensors x.safetensors --to {to}"), 3);
-        assert!(error.contains("convert it to bf16, and that with --keep 'a.weight'"), "{error}");
+        assert!(
+            error.contains("convert it to bf16 first; then leave it as it is, with --keep 'a.weight'"),
+            "{error}"
+        );
         let error =
             fails(dir.path(), &format!("convert src.safetensors x.safetensors --to {to} --keep a.weight"), 2);
-        assert!(error.contains("convert it to bf16, and that with --keep"), "{error}");
+        assert!(error.contains("convert it to bf16 first, and that with --keep"), "{error}");
         ok(
             dir.path(),
             &format!("convert bf16.safetensors {to}.safetensors --to {to} --keep a.weight --quiet"),
@@ -1681,9 +1689,9 @@ fn int4_groups_are_written_as_compressed_tensors_has_them() {
     ok(dir.path(), "verify int8 int8-back");
     ok(dir.path(), "verify src int8 --max-rms-error 0.01");
     for (words, code, says) in [
-        ("--to int4-group --group-size 20", 2, "a multiple of 8, as 32 or 128"),
+        ("--to int4-group --group-size 20", 2, "--group-size 20: not a positive multiple of 8"),
         ("--to nvfp4 --group-size 32", 2, "int4-group and int8-group have"),
-        ("--to int4-group", 3, "48 columns are no multiple of 128"),
+        ("--to int4-group", 3, "48 columns are not a multiple of 128"),
     ] {
         assert!(fails(dir.path(), &format!("convert src no {words}"), code).contains(says), "{words}");
     }
@@ -1845,7 +1853,7 @@ fn tensors_of_no_whole_bytes_stay() {
         assert_eq!(found, [Dtype::BF16, Dtype::BF16, dtype], "{to}");
     }
     let out = line(dir.path(), "convert a.safetensors x.safetensors --to e2m1 --dry-run");
-    assert!(String::from_utf8_lossy(&out.stdout).contains("no whole bytes"));
+    assert!(String::from_utf8_lossy(&out.stdout).contains("not fill whole bytes"));
 }
 
 /// A quantised weight of no rows has no largest magnitude, and so no scale of the whole.
@@ -1905,7 +1913,7 @@ fn several_factors_of_what_is_fused_are_told() {
             );
             let error = String::from_utf8_lossy(&out.stderr).into_owned();
             assert_eq!(out.status.code(), Some(0), "{error}");
-            error.contains("several factors, in 1 group, as that of l.k_proj.weight")
+            error.contains("different global scales, in 1 group, such as that of l.k_proj.weight")
         };
         assert!(told("two", ""), "{to} of {from}");
         assert!(!told("two", "--fuse off") && !told("two", "--scale-rule amax"), "{to} of {from}");
@@ -2040,7 +2048,10 @@ fn int4_with_zero_points_is_read() {
     ok(dir.path(), "convert src sym --to int4-group --quiet");
     assert!(!read(&dir.path().join("sym/model.safetensors")).contains_key("up_proj.weight_zero_point"));
     let error = fails(dir.path(), "convert src kept --to int4-group --keep *up*", 2);
-    assert!(error.contains("int4-group with zero points, or of other groups, in one result"), "{error}");
+    assert!(
+        error.contains("int4-group with zero points or other groups beside the new ones in one result"),
+        "{error}"
+    );
 
     type Change = fn(&mut Tensors);
     let changes: [(&str, Change); 6] = [
@@ -2259,7 +2270,7 @@ fn models_with_layers_of_their_own() {
     let error = fails(dir.path(), "convert src no --to fp8-block", 3);
     assert!(error.contains("transformers does not read Falcon's layers as fp8-block"), "{error}");
     let error = fails(dir.path(), "convert src no --to gpt-oss", 3);
-    assert!(error.contains("--to gpt-oss, and config.json says falcon"), "{error}");
+    assert!(error.contains("--to gpt-oss, but config.json says that the model is falcon"), "{error}");
     let error = fails(dir.path(), "convert src no --to fp8-channel --scale-dtype e8m0", 2);
     assert!(
         error.contains("no loader of fp8-channel reads it") && error.contains("f32, bf16, f16"),
@@ -2267,7 +2278,10 @@ fn models_with_layers_of_their_own() {
     );
     let out = line(dir.path(), "convert src mx --to mxfp4 --quiet");
     let text = String::from_utf8_lossy(&out.stderr);
-    assert!(text.contains("loaders make bfloat16 of mxfp4, and the model is of f32: --high bf16"), "{text}");
+    assert!(
+        text.contains("loaders dequantise mxfp4 to bfloat16, but most floats of SRC are f32: --high bf16"),
+        "{text}"
+    );
     // (Loaders have no models of 8 bits without scales.)
     fs::write(dir.path().join("src/config.json"), r#"{"dtype":"float32"}"#).unwrap();
     ok(dir.path(), "convert src e4m3 --to e4m3 --quiet");
@@ -2688,7 +2702,10 @@ fn awq_and_gptq_are_read() {
         ok(dir.path(), "inspect src --stats --json");
     }
     let error = fails(dir.path(), "convert src no --to awq", 2);
-    assert!(error.contains("--to awq, which is read alone") && error.contains("int4-group"), "{error}");
+    assert!(
+        error.contains("--to awq: this layout is read, but not written") && error.contains("int4-group"),
+        "{error}"
+    );
 
     type Change = fn(&mut Tensors);
     let good = r#""bits":4,"quant_method":"gptq""#;

@@ -163,7 +163,7 @@ fn what_is_read_alone_is_not_offered() {
     numbered(&dir.path().join("src"), 1, false);
     let error = fails(dir.path(), "convert src dst --to int9-group", 2);
     assert!(error.contains("int4-group") && !error.contains("awq") && !error.contains("gptq"), "{error}");
-    says(&fails(dir.path(), "convert src dst --to awq", 2), &["read alone", "int4-group"]);
+    says(&fails(dir.path(), "convert src dst --to awq", 2), &["not written", "int4-group"]);
 }
 
 /// Such a file would be left out, and loaders read the result as if nothing was quantised.
@@ -196,7 +196,7 @@ fn experts_that_loaders_do_not_take_are_told() {
         fs::write(dir.path().join(src).join("config.json"), "{}").unwrap();
     }
     for (src, to, told) in [
-        ("experts", "nvfp4", Some("for other numbers")),
+        ("experts", "nvfp4", Some("misreads, without an error,")),
         ("experts", "mxfp8", Some("does not load")),
         ("experts", "int8-channel", Some("does not load")),
         ("experts", "fp8-block", None),
@@ -206,7 +206,7 @@ fn experts_that_loaders_do_not_take_are_told() {
         let out = line(dir.path(), &format!("convert {src} dst --to {to} --dry-run"));
         let text = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.code(), Some(0), "{text}");
-        assert_eq!(told.is_some(), text.contains("one by one"), "{src} {to}: {text}");
+        assert_eq!(told.is_some(), text.contains("separate tensors"), "{src} {to}: {text}");
         assert!(told.is_none_or(|words| text.contains(words)), "{src} {to}: {text}");
     }
 }
@@ -329,7 +329,7 @@ fn a_pattern_that_is_advised_fits() {
     assert!(out.status.success() && out.stderr.is_empty(), "{command}: {out:?}");
     // Patterns are not separated by commas: the one that fits nothing is told with the error.
     let error = fails(dir.path(), "convert a.safetensors d.safetensors --to mxfp8 --keep blocks*,*b?.*", 3);
-    says(&error, &["--keep '", "; --keep 'blocks*,*b?.*' fits no tensor"]);
+    says(&error, &["--keep '", "; --keep 'blocks*,*b?.*' matches no tensor"]);
 }
 
 /// The tensor of the limit that was passed is named, or none.
@@ -427,7 +427,11 @@ fn patterns_that_fit_nothing_are_told() {
     let error = String::from_utf8(out.stderr).unwrap();
     says(
         &error,
-        &["warning: --keep 'up_proj' fits no tensor", "'*q_proj*'", "warning: --drop '*layers.9*' fits"],
+        &[
+            "warning: --keep 'up_proj' matches no tensor",
+            "'*q_proj*'",
+            "warning: --drop '*layers.9*' matches",
+        ],
     );
     let out = line(dir.path(), "convert src kept --to e4m3 --keep *up_proj* --quiet");
     assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -439,11 +443,14 @@ fn tensors_that_stay_what_they_are_say_why() {
     numbered(&dir.path().join("src"), 1, false);
     says(
         &fails(dir.path(), "convert src dst --to fp8-channel --only q_porj", 3),
-        &["become fp8-channel (--only 'q_porj' fits no tensor", "'*q_proj*')", "end in .weight"],
+        &["become fp8-channel (--only 'q_porj' matches no tensor", "'*q_proj*')", "end in .weight"],
     );
     says(
         &fails(dir.path(), "convert src dst --to f16 --only q_porj", 3),
-        &["no tensor would become f16 (--only 'q_porj' fits no tensor", "without --only it is all floats"],
+        &[
+            "no tensor would become f16 (--only 'q_porj' matches no tensor",
+            "without --only, the candidates are all floats",
+        ],
     );
     // One that fits is enough, also where nothing is left to be done.
     line(dir.path(), "convert src same --to f32 --only q_porj --only *up_proj* --quiet");

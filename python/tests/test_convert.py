@@ -87,8 +87,8 @@ def test_errors_name_options_as_they_are_given(tmp_path: Path) -> None:
     checkpoint(tmp_path / "src", 1)
     for options, said in [
         ({"from_": "comfy-fp8"}, r"^from_='comfy-fp8': the tensors are f32 \(leave from_= out, or name a layout that the tensors have\)$"),
-        ({"group_size": 32}, r"^group_size=32: to='bf16' has none \(int4-group and int8-group have: to='int4-group'\)$"),
-        ({"drop": ["*"]}, "or drop= fits all of them"),
+        ({"group_size": 32}, r"^group_size=32: to='bf16' has no groups of a chosen size \(only int4-group and int8-group have: to='int4-group'\)$"),
+        ({"drop": ["*"]}, "or drop= matches all of them"),
         ({"kep": ["x"]}, r"^unexpected argument 'kep=' found \(a similar argument exists: 'keep='\)$"),
         ({"group_size": "x"}, "^group_size is 'x'; it must be an integer, 0 or more$"),
         ({"threads": -1}, "^threads is '-1'; it must be an integer, 0 or more$"),
@@ -123,9 +123,9 @@ def test_errors_are_pickled() -> None:
 
 def test_warnings_of_the_program_are_pythons(tmp_path: Path) -> None:
     checkpoint(tmp_path / "src", 1)
-    with pytest.warns(UserWarning, match="keep='nothing' fits no tensor"):
+    with pytest.warns(UserWarning, match="keep='nothing' matches no tensor"):
         lanecast.convert(tmp_path / "src", tmp_path / "dst", to="bf16", keep=["nothing"])
-    with pytest.warns(UserWarning, match="fits no tensor"), pytest.raises(lanecast.ConvertError, match="beyond the limit: a rel"):
+    with pytest.warns(UserWarning, match="matches no tensor"), pytest.raises(lanecast.ConvertError, match="beyond the limit: a rel"):
         lanecast.convert(tmp_path / "src", tmp_path / "limit", to="bf16", keep=["nothing"], max_rel_error=1e-9)
 
 
