@@ -48,7 +48,7 @@ impl Numbers {
 
     /// Returns a note on what element numbers count, where that is not C's order.
     fn counted(&self) -> &'static str {
-        if self.is_turned() { " in the order of the file, Fortran's" } else { "" }
+        if self.is_turned() { " in the order of the file (Fortran)" } else { "" }
     }
 }
 
@@ -80,14 +80,14 @@ fn open(args: &Cast) -> Result<Numbers> {
     let from = args.from.as_deref().map(|name| dtypes::parse(name, &[])).transpose()?;
     if is_pipe(&args.src) {
         let Some(dtype) = from else {
-            return Err(Failure::usage("standard input has raw numbers, which need --from")
+            return Err(Failure::usage("standard input is read as raw numbers, which need --from")
                 .help("--from f32, for example"));
         };
         let (order, packing) = (ByteOrder::Little, Packing::LowFirst);
         return Ok(Numbers { source: None, dtype, order, packing, shape: vec![], fortran: false, offset: 0 });
     }
     let source = source::open(&args.src).map_err(|error| match error.kind {
-        Kind::Refused => error.help("a .npy file is needed, or raw numbers and --from"),
+        Kind::Refused => error.help("name a .npy file, or a file of raw numbers with --from"),
         _ => error,
     })?;
     let mut magic = vec![0; source.len().min(MAGIC.len() as u64) as usize];
@@ -109,14 +109,13 @@ fn raw(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numb
         );
     }
     let Some(dtype) = from else {
-        return Err(
-            Failure::usage(format!("{name}: raw numbers need --from")).help("--from f32, for example")
-        );
+        return Err(Failure::usage(format!("{name}: not a .npy file; raw numbers need --from"))
+            .help("--from f32, for example"));
     };
     let bits = u64::from(dtype.bits());
     if !(source.len() * 8).is_multiple_of(bits) {
         return Err(Failure::refused(format!(
-            "{name}: {} bytes are no whole number of {dtype}",
+            "{name}: {} bytes are not a whole number of {dtype} elements",
             source.len()
         )));
     }
@@ -130,7 +129,7 @@ fn npy(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numb
     let bad = |what: String| Failure::refused(format!("{}: {what}", path.display()));
     let (header, offset) = read_npy_header(path, source.as_ref())?;
     let npyz::DType::Plain(text) = header.dtype() else {
-        return Err(bad("records are not cast here".to_owned()));
+        return Err(bad("its dtype has fields, and such dtypes are not cast".to_owned()));
     };
     let dtype = npy_dtype(path, &text, from)?;
     let order = if text.endianness() == npyz::Endianness::Big { ByteOrder::Big } else { ByteOrder::Little };
@@ -159,16 +158,19 @@ fn read_npy_header(path: &Path, source: &dyn Source) -> Result<(NpyHeader, u64)>
         [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
             12 + u64::from(u32::from_le_bytes([a, b, c, d]))
         }
-        _ => return Err(bad("no .npy file".to_owned())),
+        _ => return Err(bad("not a .npy file".to_owned())),
     };
     if length > head.len() as u64 {
-        return Err(bad(format!("a header of {length} bytes in a file of {}", source.len())));
+        return Err(bad(format!(
+            "the header takes {length} bytes; the file has {}, and at most {MOST} are read",
+            source.len()
+        )));
     }
     // ml_dtypes writes float8_e5m2 as `f1` (and its other dtypes as bytes), which the library that parses headers does not know.
     let head = float8_as_bytes(&head[..length as usize]);
     // That library does not check whether the product of the lengths overflows, either.
     if !lengths_fit(&head) {
-        return Err(bad("a shape that cannot be".to_owned()));
+        return Err(bad("the shape in the header is invalid or too large".to_owned()));
     }
     let mut cursor = Cursor::new(&head[..]);
     let header = NpyHeader::from_reader(&mut cursor).map_err(|error| bad(error.to_string()))?;
@@ -212,18 +214,20 @@ fn npy_dtype(path: &Path, text: &npyz::TypeStr, from: Option<DType>) -> Result<D
     match (own, from) {
         (Some(own), None) => Ok(own),
         (Some(own), Some(from)) if own == from => Ok(own),
-        (Some(own), Some(from)) => Err(Failure::usage(format!("{name} is {own}, --from says {from}"))),
+        (Some(own), Some(from)) => Err(Failure::usage(format!("{name} is {own}, but --from says {from}"))),
         (None, Some(from)) if from.itemsize() as u64 == size => Ok(from),
-        (None, Some(from)) => {
-            Err(Failure::usage(format!("{name} has elements of {size} bytes, {from} of {}", from.itemsize())))
-        }
-        (None, None) if text.type_char() == TypeChar::RawData => {
-            Err(Failure::usage(format!("{name}: NumPy says {text}, which names no dtype")).help(format!(
-                "--from says which it is: --from {}, for example",
-                if size == 1 { "e5m2" } else { "bf16" }
-            )))
-        }
-        (None, None) => Err(Failure::refused(format!("{name}: NumPy says {text}, which is no number"))),
+        (None, Some(from)) => Err(Failure::usage(format!(
+            "{name} has elements of {size} bytes, but {from} has {}",
+            from.itemsize()
+        ))),
+        (None, None) if text.type_char() == TypeChar::RawData => Err(Failure::usage(format!(
+            "{name}: its dtype is {text} for NumPy, which says only how many bytes an element has"
+        ))
+        .help(format!(
+            "name the dtype with --from: --from {}, for example",
+            if size == 1 { "e5m2" } else { "bf16" }
+        ))),
+        (None, None) => Err(Failure::refused(format!("{name}: its dtype is {text}, which is not cast"))),
     }
 }
 
@@ -362,7 +366,10 @@ fn pieces(
             let count = bytes.len() as u64 * 8 / bits;
             if count * bits != bytes.len() as u64 * 8 {
                 let all = first * bits / 8 + bytes.len() as u64;
-                return Err(Failure::refused(format!("{all} bytes are no whole number of {}", from.dtype)));
+                return Err(Failure::refused(format!(
+                    "{all} bytes are not a whole number of {} elements",
+                    from.dtype
+                )));
             }
             with(bytes, first, count as usize)?;
             first += count;
@@ -384,21 +391,21 @@ fn pieces(
 fn check_targets(args: &Cast, from: &Numbers, scale_to: &Path) -> Result<()> {
     if from.is_turned() && !is_npy(&args.dst) {
         return Err(Failure::refused(format!(
-            "{} is in Fortran order, which raw numbers do not say",
+            "{} is in Fortran order, which raw numbers cannot record",
             args.src.display()
         ))
-        .help("a .npy file keeps the order; numpy.ascontiguousarray makes it C's"));
+        .help("write a .npy file, which records the order, or make the array C-contiguous with numpy.ascontiguousarray"));
     }
     let [src, dst] = [&args.src, &args.dst].map(|path| is_pipe(path));
     if (src || dst) && args.scale != ScaleOf::None {
         return Err(Failure::usage(
-            "--scale needs files: scales are found in a pass of its own, and get a file",
+            "--scale needs files: it may read SRC twice, and writes the scales to a file beside DST",
         )
         .help("name files instead of -"));
     }
     if src && is_npy(&args.dst) {
-        return Err(Failure::usage("a .npy file begins with a shape, which standard input does not have")
-            .help("a name that does not end in .npy is for raw numbers"));
+        return Err(Failure::usage("a .npy file begins with its shape, which standard input does not give")
+            .help("for raw numbers, use a name that does not end in .npy"));
     }
     if dst {
         return match args.json {
@@ -407,8 +414,11 @@ fn check_targets(args: &Cast, from: &Numbers, scale_to: &Path) -> Result<()> {
         };
     }
     if let Some((end, _)) = of_others(&args.dst) {
-        return Err(Failure::usage(format!("{}: no .{end} file is written here", args.dst.display()))
-            .help("a .npy file, or raw numbers: x.npy, x.bin"));
+        return Err(Failure::usage(format!(
+            "{}: `lanecast cast` does not write .{end} files",
+            args.dst.display()
+        ))
+        .help("name a .npy file, or another for raw numbers: x.npy, x.bin"));
     }
     let scales = (args.scale != ScaleOf::None).then_some(scale_to);
     for path in [Some(args.dst.as_path()), scales].into_iter().flatten() {
@@ -446,8 +456,8 @@ enum Target {
 fn losses(found: &CastReport, from: &Numbers, to: DType) -> Option<String> {
     let first = found.first?;
     let classes = [
-        (found.above, "above"),
-        (found.below, "below"),
+        (found.above, "above the range"),
+        (found.below, "below the range"),
         (found.nan, "NaN"),
         (found.inf, "Inf"),
         (found.imaginary, "with an imaginary part"),
@@ -474,7 +484,7 @@ fn refused_at(error: lanecast::Error, first: u64, from: &Numbers) -> Failure {
         lanecast::Error::Lossy(mut lossy) => {
             lossy.index += first as usize;
             let counted = from.counted();
-            let numbered = if counted.is_empty() { "" } else { "; it is numbered" };
+            let numbered = if counted.is_empty() { "" } else { "; elements are counted" };
             Failure::new(Kind::Limit, format!("{lossy}{numbered}{counted}"))
         }
         error => Failure::refused(error.to_string()),
@@ -584,8 +594,9 @@ impl Writing<'_> {
         }
         let scales = self.scaled()?;
         let wrong = scales_of_none(&scales);
-        let of_none = (wrong > 0)
-            .then(|| format!("{} found NaN or Inf: what they scale is lost", count(wrong, "scale")));
+        let of_none = (wrong > 0).then(|| {
+            format!("{} computed from NaN or Inf: the elements that they scale are lost", count(wrong, "scale"))
+        });
         let lost: Vec<_> = losses(&self.report, self.from, self.to).into_iter().chain(of_none).collect();
         let lost = (!lost.is_empty()).then(|| lost.join("; "));
         let refused = lost.as_ref().filter(|_| self.args.strict).map(|lost| Failure::new(Kind::Limit, lost));
@@ -633,13 +644,17 @@ impl Writing<'_> {
             return Err(Failure::usage("--scale row: a single number has no rows"));
         };
         if last == 0 {
-            return Err(Failure::refused(format!("{:?}: rows of no elements have no scale", from.shape)));
+            return Err(Failure::refused(format!("{:?}: rows without elements have no scale", from.shape)));
         }
         let rows: u64 = outer.iter().product();
         // Contiguous elements: a row, or in Fortran order a column.
         let line = if from.fortran { rows } else { last }.max(1);
         if self.packing != Packing::OnePerByte && (line * u64::from(self.to.bits())) % 8 != 0 {
-            return Err(Failure::not_there(format!("rows of {line} {} in raw numbers", self.to)));
+            return Err(Failure::not_there(format!(
+                "--scale with rows of {line} {} in raw numbers",
+                self.to
+            ))
+            .help("such rows do not fill whole bytes; a .npy file has a byte for each element"));
         }
         self.negatives = Negatives::new(from, self.to, &self.options)?;
         if of_rows && !from.fortran {
@@ -762,7 +777,10 @@ impl Writing<'_> {
         }
         let Some(file) = scale_file else { return Ok(()) };
         named(file, scale_to, self.args.force).map_err(|error| {
-            error.help(format!("{} has its codes already; scales of before are not theirs", dst.display()))
+            error.help(format!(
+                "{} already has the new codes; an older file of scales does not belong to them",
+                dst.display()
+            ))
         })
     }
 }
@@ -774,7 +792,7 @@ pub(crate) fn parent(path: &Path) -> &Path {
 
 pub(crate) fn run(args: &Cast) -> Result<()> {
     let to = dtypes::parse(&args.to, &[]).map_err(|error| match Layout::named(&args.to) {
-        Some(_) => error.help("that is a layout: `lanecast convert` writes it, of safetensors files"),
+        Some(_) => error.help("that is a layout: `lanecast convert` writes it, from safetensors files"),
         None => error,
     })?;
     let scale_to = scale_path(&args.dst);

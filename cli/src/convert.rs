@@ -69,7 +69,7 @@ fn interrupted(dir: &Path, single: Option<&Path>) -> Failure {
     Failure::new(Kind::Interrupted, "interrupted").help(match single {
         Some(file) => format!("nothing was written: the same command begins {} anew", file.display()),
         None => {
-            format!("what is complete stays: the same command with --resume goes on in {}", dir.display())
+            format!("complete files stay: the same command with --resume continues in {}", dir.display())
         }
     })
 }
@@ -425,7 +425,7 @@ pub(crate) fn check_parent(dst: &Path) -> Result<()> {
     let parent = dst.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir());
     parent.map_or(Ok(()), |parent| {
         Err(Failure::refused(format!("{}: there is no directory {}", dst.display(), parent.display()))
-            .help("make it, or write elsewhere"))
+            .help("create it, or write elsewhere"))
     })
 }
 
@@ -475,11 +475,11 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
         if is_directory {
             let file = args.dst.join(file_name(&args.src));
             return Err(Failure::refused(format!(
-                "SRC {} is a file, DST {} a directory",
+                "SRC {} is a file, but DST {} is a directory",
                 args.src.display(),
                 args.dst.display()
             ))
-            .help(format!("name the file that is made: {}", file.display())));
+            .help(format!("name the file to write: {}", file.display())));
         }
         check_parent(&args.dst)?;
     }
@@ -488,15 +488,15 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
     let Ok(metadata) = fs::symlink_metadata(dst) else { return Ok(()) };
     if metadata.is_symlink() {
         return Err(Failure::refused(format!("{} is a link", args.dst.display()))
-            .help("nothing is written through links"));
+            .help("name what it points to: nothing is written through links"));
     }
     if it.is_dir && !metadata.is_dir() {
         return Err(Failure::refused(format!(
-            "SRC {} is a directory, DST {} a file",
+            "SRC {} is a directory, but DST {} is a file",
             args.src.display(),
             args.dst.display()
         ))
-        .help("name a directory that is not there yet"));
+        .help("name a directory that does not exist yet"));
     }
     if !it.is_dir {
         check_replaced(&args.dst, "name a file: it is written under another name first, and read back")?;
@@ -510,8 +510,10 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
     }
     let exists = exists(&args.dst);
     Err(match (resumes, begun) {
-        (true, _) => Failure { message: format!("{}, and is of no conversion", exists.message), ..exists },
-        (false, true) => exists.help("--force replaces it, --resume goes on with it"),
+        (true, _) => {
+            Failure { message: format!("{}, and no conversion has begun there", exists.message), ..exists }
+        }
+        (false, true) => exists.help("--resume continues it, --force replaces it"),
         (false, false) => exists,
     })
 }
@@ -527,10 +529,10 @@ fn another_plan(args: &Convert) -> Failure {
     // A rank that began anew would remove what other ranks are writing.
     let help = match args.rank {
         Some(_) => format!("remove {dst} before the first rank begins, or write elsewhere"),
-        None => "--force begins anew".to_owned(),
+        None => "--force starts over".to_owned(),
     };
-    Failure::refused(format!("{dst} was made by another plan"))
-        .help(format!("the source or the options have changed: {help}"))
+    Failure::refused(format!("{dst} was made by another conversion"))
+        .help(format!("the source, the options or the version of lanecast have changed: {help}"))
 }
 
 /// Whether the result at DST, or a file of it, was made by another plan.
@@ -676,7 +678,7 @@ fn budget(args: &Convert) -> Result<u64> {
     let memory = out::parse_size("--memory", &args.memory)?;
     if memory < LEAST_MEMORY {
         let what = format!("--memory {}: {} is too little", args.memory, count(memory, "byte"));
-        return Err(Failure::usage(what).help("1M or more; 2G, for example, are 2 GiB"));
+        return Err(Failure::usage(what).help("1M or more; for example 2G, which are 2 GiB"));
     }
     Ok(memory)
 }
@@ -686,8 +688,8 @@ fn warn(args: &Convert, it: &Checkpoint, plan: &Plan) {
     let is_called_a_file = args.dst.extension().is_some_and(|end| end == "safetensors");
     if it.is_dir == is_called_a_file && !args.dry_run {
         let what = match it.is_dir {
-            true => "becomes a directory, as SRC is one: loaders take what is called so for a file",
-            false => "is not called .safetensors, by which loaders know such a file",
+            true => "becomes a directory, as SRC is one, but loaders take such a name for that of a file",
+            false => "does not end in .safetensors, by which loaders recognise such a file",
         };
         out::note(format_args!("warning: {} {what}", out::plain(&args.dst.display().to_string())));
     }
@@ -734,7 +736,7 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
         };
         if !ours {
             return Err(Failure::refused(format!(
-                "{} is of no conversion, and would be read with the result",
+                "{} was not made by a conversion, and would be read with the result",
                 path.display()
             ))
             .help("remove it, or write elsewhere"));
@@ -765,7 +767,7 @@ fn prepare(
         ready.retain(|state| is_of_now(it, plan, state));
         if ready.len() < there && args.rank.is_none() && !args.quiet {
             let n = count((there - ready.len()) as u64, "file");
-            out::note(format_args!("{n} made again: the source has other times since"));
+            out::note(format_args!("{n} made again: the times of the source files have changed since"));
         }
     } else {
         // The states of another plan, which --force discards.
@@ -809,17 +811,25 @@ fn locked(args: &Convert) -> Result<Locked> {
 }
 
 pub(crate) fn run(args: &Convert) -> Result<()> {
-    if args.rank.is_some_and(|rank| rank >= args.of.unwrap_or(0)) {
-        return Err(Failure::usage("--rank counts from 0, and is less than --of"));
+    if let (Some(rank), Some(of)) = (args.rank, args.of)
+        && rank >= of
+    {
+        return Err(Failure::usage(format!(
+            "--rank {rank}: ranks count from 0, and are less than --of {of}"
+        )));
     }
     let memory = budget(args)?;
     if [&args.src, &args.dst].iter().any(|path| path.as_os_str() == "-") {
-        return Err(Failure::usage("- is no pipe here: checkpoints are read and written at several places")
-            .help("name a file or a directory; one that is called so is ./-"));
+        return Err(Failure::usage(
+            "- is not a pipe here: checkpoints are read and written at several offsets",
+        )
+        .help("name a file or a directory; one that is called - is ./-"));
     }
     let it = Checkpoint::open(&args.src)?;
     if args.rank.is_some() && !it.is_dir {
-        return Err(Failure::usage("--rank: SRC is one file").help("ranks share the files of a directory"));
+        return Err(
+            Failure::usage("--rank: SRC is a single file").help("ranks share the files of a directory")
+        );
     }
     let found = layout::recognise(&it, from_option(&args.from)?);
     let plan = Plan::new(&it, &found, args)?;
@@ -885,7 +895,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     let mut all = work(args, &it, &plan, &dir, single, shards, memory).map_err(|failure| {
         match (failure.kind, &failure.help) {
             (Kind::System, Some(help)) if it.is_dir => {
-                let help = format!("{help}; what is complete stays, and --resume goes on");
+                let help = format!("{help}; complete files stay, and --resume continues");
                 failure.help(help)
             }
             _ => failure,
@@ -905,11 +915,11 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
                 let all = count(plan.shards.len() as u64, "file");
                 let what = format!("{}: {} of {all} complete", args.dst.display(), done.len());
                 return Err(Failure::system(what)
-                    .help("another run has written there: --resume goes on when none does any more"));
+                    .help("another run has written there: use --resume when it has ended"));
             }
             if !args.quiet {
                 out::note(format_args!(
-                    "{} of {} complete; the others are of other ranks",
+                    "{} of {} complete; other ranks make the others",
                     done.len(),
                     count(plan.shards.len() as u64, "file")
                 ));
@@ -919,7 +929,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
             if others > 0 {
                 let n = count(others, "file");
                 out::note(format_args!(
-                    "warning: {n} made by other ranks from files of other times: copies of the source, or its data have changed (--resume without --rank makes all of them again)"
+                    "warning: {n} made by other ranks from source files with other times: copies of the source, or its data have changed (--force without --rank makes all files again)"
                 ));
             }
             all = done;
@@ -944,12 +954,12 @@ fn room(plan: &Plan, shards: &[usize], dir: &Path) -> Result<()> {
     let free = system::free(dir).map_err(on(dir))?;
     if needed > free {
         return Err(Failure::system(format!(
-            "{}: {} are needed, {} are free",
+            "{}: {} are needed, but only {} are free",
             dir.display(),
             bytes(needed),
             bytes(free)
         ))
-        .help("make room, or write elsewhere"));
+        .help("free some space, or write elsewhere"));
     }
     Ok(())
 }
@@ -1194,7 +1204,7 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
     };
     if losses.sums.iter().any(has_nan) {
         out::note(format_args!(
-            "warning: NaN or Inf among the weights: what shares a scale with them is lost, and may be refused when it is read (--fail-on nan,inf,saturated)"
+            "warning: NaN or Inf among the weights: elements that share a scale with them are lost, and readers may refuse their scale (--fail-on nan,inf,saturated makes that an error)"
         ));
     }
     if args.json {
@@ -1229,7 +1239,10 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
     }
     if let Some(worst) = losses.worst.first() {
         let name = out::plain(&worst.name);
-        out::line(format_args!("worst: {name} {:.1e} at {:?}", worst.max_rel_error, worst.index))?;
+        out::line(format_args!(
+            "worst: {name}, relative error {:.1e} at {:?}",
+            worst.max_rel_error, worst.index
+        ))?;
     }
     if !plan.dropped.is_empty() {
         out::line(format_args!("dropped: {}", dropped_line(plan)))?;
@@ -1259,7 +1272,7 @@ fn limits(args: &Convert, losses: &Losses) -> Result<()> {
     if strange > 0 {
         names.insert(None);
         let n = count(strange, "element");
-        passed.push(format!("{n} that became NaN or Inf, or was that and became a number"));
+        passed.push(format!("{n} that became NaN or Inf, or was NaN or Inf and became a number"));
     }
     for what in &args.fail_on {
         let (n, name) = match what {
@@ -1276,8 +1289,8 @@ fn limits(args: &Convert, losses: &Losses) -> Result<()> {
         return Ok(());
     }
     let help = match names.contains(&None) {
-        true => "the result stands; `lanecast inspect --stats` has the range, NaN and Inf of each tensor",
-        false => "the result stands",
+        true => "the result is kept; `lanecast inspect --stats` shows the range, NaN and Inf of each tensor",
+        false => "the result is kept",
     };
     let failure = Failure::new(Kind::Limit, format!("beyond the limit: {}", passed.join(", "))).help(help);
     Err(match names.first() {

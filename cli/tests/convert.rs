@@ -670,7 +670,7 @@ fn what_is_replaced_leaves_nothing() {
     let before = listing(&at("dst"));
     let error = fails(dir.path(), "convert src dst --to f16 --force", 3);
     assert_eq!(listing(&at("dst")), before);
-    assert!(error.contains("mine.safetensors is of no conversion"), "{error}");
+    assert!(error.contains("mine.safetensors was not made by a conversion"), "{error}");
     assert!(at("dst/mine.safetensors").exists() && at("dst/lanecast.json").exists());
 }
 
@@ -1269,7 +1269,7 @@ fn a_run_goes_on_with_data_as_they_are_now() {
     let out = line(dir.path(), "convert src dst --to bf16 --quiet --rank 1 --of 2");
     let error = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(0), "{error}");
-    assert!(error.starts_with("warning: 1 file made by other ranks from files of other times"), "{error}");
+    assert!(error.starts_with("warning: 1 file made by other ranks from source files with other times"), "{error}");
     assert!(listing(&at("dst")) == listing(&at("whole")));
     set_time(&at("src").join(file(2)), now + hour);
     ok(dir.path(), "convert src dst --to bf16 --quiet --rank 1 --of 2");
@@ -1286,25 +1286,25 @@ fn a_run_goes_on_with_its_own_files_alone() {
     ok(dir.path(), "convert src dst --to bf16 --quiet --rank 0 --of 2");
     let before = listing(&at("dst"));
     let error = fails(dir.path(), "convert src dst --to bf16 --resume --shard-size 1G", 3);
-    assert!(error.contains("dst was made by another plan") && error.contains("--force"), "{error}");
+    assert!(error.contains("dst was made by another conversion") && error.contains("--force"), "{error}");
     assert_eq!(listing(&at("dst")), before);
     // Files of no conversion, of other names and of the same.
     for name in ["mine.safetensors", "model-00001-of-00002.safetensors"] {
         fs::create_dir(at("other")).unwrap();
         fs::write(at("other").join(name), "mine").unwrap();
         let error = fails(dir.path(), "convert src other --to bf16 --resume", 3);
-        assert!(error.contains("other exists, and is of no conversion"), "{error}");
+        assert!(error.contains("other exists, and no conversion has begun there"), "{error}");
         assert_eq!(fs::read_to_string(at("other").join(name)).unwrap(), "mine");
         fs::remove_dir_all(at("other")).unwrap();
     }
     fs::write(at("dst/mine.safetensors"), "mine").unwrap();
     let error = fails(dir.path(), "convert src dst --to bf16 --resume", 3);
-    assert!(error.contains("mine.safetensors is of no conversion"), "{error}");
+    assert!(error.contains("mine.safetensors was not made by a conversion"), "{error}");
     fs::remove_file(at("dst/mine.safetensors")).unwrap();
     ok(dir.path(), "convert src dst --to bf16 --resume --quiet");
     fs::write(at("dst/mine.safetensors"), "mine").unwrap();
     let error = fails(dir.path(), "convert src dst --to bf16 --resume", 3);
-    assert!(error.contains("mine.safetensors is of no conversion"), "{error}");
+    assert!(error.contains("mine.safetensors was not made by a conversion"), "{error}");
     // By --force it begins anew, but ranks do not, as others may be writing.
     fs::remove_file(at("dst/mine.safetensors")).unwrap();
     let error = fails(dir.path(), "convert src dst --to f16 --force --rank 0 --of 2", 3);
@@ -1320,15 +1320,15 @@ fn a_run_goes_on_with_its_own_files_alone() {
     let before = listing(&at("notes"));
     for (options, says) in [
         ("", "notes exists\nhelp: --force replaces it\n"),
-        ("--resume", "notes exists, and is of no conversion\nhelp: --force replaces it\n"),
+        ("--resume", "notes exists, and no conversion has begun there\nhelp: --force replaces it\n"),
         ("--rank 0 --of 2", "notes exists\n"),
-        ("--resume --rank 0 --of 2", "of no conversion"),
+        ("--resume --rank 0 --of 2", "no conversion has begun there"),
     ] {
         let error = fails(dir.path(), &format!("convert src notes --to bf16 {options}"), 3);
         assert!(error.contains(says), "{options}: {error}");
         assert_eq!(listing(&at("notes")), before, "{options}");
     }
-    assert!(fails(dir.path(), "convert src new --to bf16", 3).contains("--resume goes on with it"));
+    assert!(fails(dir.path(), "convert src new --to bf16", 3).contains("--resume continues it"));
 }
 
 /// Ranks share a directory. Any other run has it for itself.

@@ -149,17 +149,18 @@ fn columns_first_is_kept_or_refused() {
     for dst in ["y.bin", "-"] {
         let text = fails(dir.path(), &format!("cast f.npy {dst} --to f16"), 3);
         assert!(
-            text.contains("is in Fortran order") && text.contains("a .npy file keeps the order"),
+            text.contains("is in Fortran order")
+                && text.contains("write a .npy file, which records the order"),
             "{text}"
         );
     }
     assert!(!at("y.bin").exists());
     let out = line(dir.path(), "cast f.npy y.npy --to int8");
     let text = String::from_utf8_lossy(&out.stderr);
-    assert!(text.contains("the first is element 2 in the order of the file, Fortran's (--strict"), "{text}");
+    assert!(text.contains("the first is element 2 in the order of the file (Fortran) (--strict"), "{text}");
     let text = fails(dir.path(), "cast f.npy z.npy --to int8 --strict", 1);
     assert!(text.contains("element 2, 1000000000.0, is above"), "{text}");
-    assert!(text.contains("; it is numbered in the order of the file, Fortran's"), "{text}");
+    assert!(text.contains("; elements are counted in the order of the file (Fortran)"), "{text}");
     // A line has one order.
     fs::write(at("line.npy"), npy("<f4", true, "(1, 3)", &le(&[1.0, 2.0, 3.0]))).unwrap();
     ok(dir.path(), "cast line.npy y.bin --to f32 --quiet");
@@ -243,7 +244,7 @@ fn npy_files_may_have_other_names() {
     fs::write(at("x.bin"), le(&[1.0])).unwrap();
     for name in ["out.npz", "out.safetensors", "out.SafeTensors"] {
         let text = fails(dir.path(), &format!("cast x.bin {name} --from f32 --to f16"), 2);
-        assert!(text.contains("file is written here") && text.contains("x.npy"), "{text}");
+        assert!(text.contains("does not write .") && text.contains("x.npy"), "{text}");
         assert!(!at(name).exists());
     }
 }
@@ -256,7 +257,7 @@ fn what_is_lost_is_said() {
     fs::write(at("x.bin"), le(&[1.0, 1e9, f32::NAN, -0.5, -300.0, f32::INFINITY])).unwrap();
     let out = line(dir.path(), "cast x.bin y.bin --from f32 --to int8");
     let text = String::from_utf8_lossy(&out.stderr);
-    let said = "warning: 4 elements are lost in int8: 1 above, 1 below, 1 NaN, 1 Inf; the first is element 1 (--strict";
+    let said = "warning: 4 elements are lost in int8: 1 above the range, 1 below the range, 1 NaN, 1 Inf; the first is element 1 (--strict";
     assert!(out.status.success() && text.contains(said), "{text}");
     assert_eq!(fs::read(at("y.bin")).unwrap(), [1, 127, 0, 0, 0x80, 127]);
     let report = ok(dir.path(), "cast x.bin z.bin --from f32 --to int8 --json");
@@ -282,14 +283,17 @@ fn what_is_lost_is_said() {
     assert!(text.contains("element 1048579, 1000000000.0, is above what int16 holds"), "{text}");
     let out = line(dir.path(), "cast long.npy l.npy --to int16");
     let text = String::from_utf8_lossy(&out.stderr);
-    assert!(text.contains("1 element is lost in int16: 1 above; the first is element 1048579"), "{text}");
+    assert!(
+        text.contains("1 element is lost in int16: 1 above the range; the first is element 1048579"),
+        "{text}"
+    );
     let out = line(dir.path(), "cast long.npy m.npy --to int16 --strict --json");
     let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!((&report["lost"]["above"], &report["lost"]["first"]), (&json!(1), &json!(1_048_579)));
     // A row of which an element is NaN has no scale.
     fs::write(at("rows.npy"), npy("<f4", false, "(2, 2)", &le(&[1.0, f32::NAN, 2.0, 3.0]))).unwrap();
     let out = line(dir.path(), "cast rows.npy r.npy --to int8 --scale row");
-    assert!(String::from_utf8_lossy(&out.stderr).contains("warning: 1 scale found NaN or Inf"));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("warning: 1 scale computed from NaN or Inf"));
     let out = line(dir.path(), "cast rows.npy s.npy --to int8 --scale row --strict --json");
     let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!((out.status.code(), &report["lost"]["scales"]), (Some(1), &json!(1)));
@@ -314,7 +318,7 @@ fn negatives_under_scales_are_said() {
             let words = format!("cast {name}.npy {name}8.npy --to {to} --scale {scale}");
             let out = line(dir.path(), &format!("{words} --force"));
             let text = String::from_utf8_lossy(&out.stderr);
-            let said = format!("{below} elements are lost in {to}: {below} below; the first is ");
+            let said = format!("{below} elements are lost in {to}: {below} below the range; the first is ");
             assert!(out.status.success() && text.contains(&said), "{words}: {text}");
             let lost = &ok(dir.path(), &format!("{words} --force --json"))["lost"];
             assert_eq!(*lost, json!({ "scales": scales, "below": below, "first": first }), "{words}");
@@ -368,10 +372,15 @@ fn numbers_go_through_pipes() {
     assert_eq!(piped("cast - - --from e2m1 --to f32 --quiet", &[0xF2]).1, le(&[1.0, -6.0]));
     assert_eq!(piped("cast - - --from f32 --to f16", &[]).0, Some(0));
     for (words, input, code, says) in [
-        ("cast - - --from f32 --to f16", &[0; 7][..], 3, "7 bytes are no whole number of float32"),
+        (
+            "cast - - --from f32 --to f16",
+            &[0; 7][..],
+            3,
+            "7 bytes are not a whole number of float32 elements",
+        ),
         ("cast - - --to f16", &[], 2, "need --from"),
         ("cast - - --from u8 --to f16", b"\x93NUMPY\x01\x00..", 3, "name the file instead of -"),
-        ("cast - y.npy --from f32 --to f16", &[], 2, "begins with a shape"),
+        ("cast - y.npy --from f32 --to f16", &[], 2, "begins with its shape"),
         ("cast - z.bin --from f32 --to int8 --scale row", &[], 2, "--scale needs files"),
         ("cast x.npy - --to f16 --json", &[], 2, "standard output"),
         (

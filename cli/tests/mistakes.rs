@@ -137,10 +137,13 @@ fn destinations_that_cannot_be_are_refused_before_the_work() {
     fs::create_dir(dir.path().join("out")).unwrap();
     let before = names(dir.path());
     for (command, words) in [
-        ("convert a.safetensors out --to bf16", &["is a file", "out a directory", "out/a.safetensors"][..]),
+        (
+            "convert a.safetensors out --to bf16",
+            &["is a file", "out is a directory", "out/a.safetensors"][..],
+        ),
         ("convert a.safetensors new/ --to bf16", &["is a file", "new/a.safetensors"]),
-        ("convert a.safetensors no/where.safetensors --to bf16", &["there is no directory no", "make it"]),
-        ("convert src a.safetensors --to bf16", &["is a directory", "a.safetensors a file"]),
+        ("convert a.safetensors no/where.safetensors --to bf16", &["there is no directory no", "create it"]),
+        ("convert src a.safetensors --to bf16", &["is a directory", "a.safetensors is a file"]),
         ("convert src src --to bf16", &["is the source", "write elsewhere"]),
         ("convert src src/dst --to bf16", &["lies in the source", "write elsewhere"]),
         ("convert src . --to bf16", &["contains the source", "write elsewhere"]),
@@ -278,7 +281,7 @@ fn checkpoints_do_not_go_through_pipes() {
     let dir = tempfile::tempdir().unwrap();
     numbered(&dir.path().join("src"), 1, false);
     for command in ["convert src - --to bf16", "convert - dst --to bf16"] {
-        says(&fails(dir.path(), command, 2), &["- is no pipe here", "./-"]);
+        says(&fails(dir.path(), command, 2), &["- is not a pipe here", "./-"]);
     }
     ok(dir.path(), "convert src ./- --to bf16 --quiet");
     assert_eq!(names(dir.path()), ["-", "src"]);
@@ -623,7 +626,7 @@ fn other_words_are_answered_with_the_layouts() {
     says(&fails(dir.path(), "convert src dst --to bf16 --memory 8", 2), &["8 bytes", "1M or more"]);
     let out = line(dir.path(), "convert src/model-00001-of-00001.safetensors out --to bf16 --quiet");
     assert_eq!(out.status.code(), Some(0));
-    says(&String::from_utf8(out.stderr).unwrap(), &["warning: out is not called .safetensors"]);
+    says(&String::from_utf8(out.stderr).unwrap(), &["warning: out does not end in .safetensors"]);
     let out = line(dir.path(), "convert src dir.safetensors --to bf16 --quiet");
     says(&String::from_utf8(out.stderr).unwrap(), &["warning: dir.safetensors becomes a directory"]);
     // The examples are as wide as a terminal, but for two commands.
@@ -726,8 +729,8 @@ fn a_layout_that_plain_tensors_do_not_have_is_refused() {
 #[test]
 fn arrays_that_are_none_are_told() {
     let dir = tempfile::tempdir().unwrap();
-    says(&fails(dir.path(), "cast no.npy a.npy --to bf16", 3), &["(os error 2)", "a .npy file is needed"]);
-    for (descr, code, words) in [("<U1", 3, "which is no number"), ("|V4", 2, "--from bf16, for example")] {
+    says(&fails(dir.path(), "cast no.npy a.npy --to bf16", 3), &["(os error 2)", "name a .npy file"]);
+    for (descr, code, words) in [("<U1", 3, "which is not cast"), ("|V4", 2, "--from bf16, for example")] {
         let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}\n");
         let mut npy = b"\x93NUMPY\x01\x00".to_vec();
         npy.extend((text.len() as u16).to_le_bytes());

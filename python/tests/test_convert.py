@@ -97,7 +97,7 @@ def test_errors_name_options_as_they_are_given(tmp_path: Path) -> None:
         ({"max_rel_error": -1}, "^max_rel_error is '-1'; "),
         ({"force": 1}, "^force is '1'; it must be True or False$"),
         ({"group_size": True}, "^a value is required for 'group_size=' but none was supplied$"),
-        ({"memory": "1G", "rank": 3, "of": 2}, "^rank= counts from 0, and is less than of=$"),
+        ({"memory": "1G", "rank": 3, "of": 2}, "^rank=3: ranks count from 0, and are less than of=2$"),
     ]:
         with pytest.raises(lanecast.ConvertError, match=said):
             lanecast.convert(tmp_path / "src", tmp_path / "dst", **{"to": "bf16", **options})
@@ -211,7 +211,7 @@ def test_a_cluster_takes_the_options_of_one_process(tmp_path: Path) -> None:
                 assert len(made.files) == 1 and (tmp_path / "one.safetensors").exists()
             for options in ({}, {}, {"resume": True}, {"dry_run": True}):
                 assert len(convert("src", "dst", to="bf16", **options).files) == 3
-            with pytest.raises(lanecast.ConvertError, match="made by another plan") as caught:
+            with pytest.raises(lanecast.ConvertError, match="made by another conversion") as caught:
                 convert("src", "dst", to="f16")
             assert caught.value.kind == "refused"
             convert("src", "dst", to="f16", force=True)

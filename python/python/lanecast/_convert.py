@@ -245,7 +245,7 @@ def convert(
             warnings.warn(_as_keywords(line.removeprefix("warning: ")), stacklevel=2)
     if code:
         message = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), said.strip())
-        raise ConvertError("limit", None, _as_keywords(message), "the result stands", report)
+        raise ConvertError("limit", None, _as_keywords(message), "the result is kept", report)
     return report
 
 
