@@ -134,7 +134,7 @@ pub(crate) struct Convert {
     /// Leaves these tensors out of the result
     #[arg(long, value_name = "GLOB")]
     pub(crate) drop: Vec<String>,
-    /// The dtype of floats that are not converted or quantised: same (each keeps its own), bf16, f16, f32
+    /// The dtype of floats that stay unconverted, except for --copy: same (each keeps its own), bf16, f16, f32
     #[arg(long, default_value = "same")]
     pub(crate) high: String,
     /// Whose arithmetic to reproduce bit for bit: lanecast (rounds once), f32, torchao, compressed-tensors, ..

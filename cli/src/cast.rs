@@ -595,7 +595,10 @@ impl Writing<'_> {
         let scales = self.scaled()?;
         let wrong = scales_of_none(&scales);
         let of_none = (wrong > 0).then(|| {
-            format!("{} computed from NaN or Inf: the elements that they scale are lost", count(wrong, "scale"))
+            format!(
+                "{} computed from NaN or Inf: the elements that they scale are lost",
+                count(wrong, "scale")
+            )
         });
         let lost: Vec<_> = losses(&self.report, self.from, self.to).into_iter().chain(of_none).collect();
         let lost = (!lost.is_empty()).then(|| lost.join("; "));

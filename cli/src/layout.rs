@@ -937,7 +937,7 @@ fn marker(it: &Checkpoint, codes: &Tensor, others: &[Name]) -> Result<Option<Str
     let module = split(&codes.name).0;
     let value: Value = match others.iter().find(|name| name.ends_with("comfy_quant")) {
         Some(name) => serde_json::from_slice(&it.small(&it.tensors[name])?)
-            .map_err(|error| Failure::refused(format!("{name}: not a marker in JSON: {error}")))?,
+            .map_err(|error| Failure::refused(format!("{name}: not JSON: {error}")))?,
         None => match it.shards[codes.shard].layers.get(module.trim_end_matches('.')) {
             Some(value) => value.clone(),
             None => return Ok(None),

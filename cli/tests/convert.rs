@@ -1269,7 +1269,10 @@ fn a_run_goes_on_with_data_as_they_are_now() {
     let out = line(dir.path(), "convert src dst --to bf16 --quiet --rank 1 --of 2");
     let error = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(0), "{error}");
-    assert!(error.starts_with("warning: 1 file made by other ranks from source files with other times"), "{error}");
+    assert!(
+        error.starts_with("warning: 1 file made by other ranks from source files with other times"),
+        "{error}"
+    );
     assert!(listing(&at("dst")) == listing(&at("whole")));
     set_time(&at("src").join(file(2)), now + hour);
     ok(dir.path(), "convert src dst --to bf16 --quiet --rank 1 --of 2");

@@ -28,7 +28,7 @@ class ConvertError(Exception):
     """A checkpoint was refused, a limit was exceeded, or the system failed.
 
     ``kind`` is "limit", "usage", "refused", "system" or "interrupted"; ``tensor`` and ``help`` may be None. If a limit was
-    exceeded, the result stands, and ``report`` says what was lost.
+    exceeded, the result is kept, and ``report`` says what was lost.
 
     >>> import lanecast
     >>> try:
