@@ -678,7 +678,7 @@ fn budget(args: &Convert) -> Result<u64> {
     let memory = out::parse_size("--memory", &args.memory)?;
     if memory < LEAST_MEMORY {
         let what = format!("--memory {}: {} is too little", args.memory, count(memory, "byte"));
-        return Err(Failure::usage(what).help("1M or more; for example 2G, which are 2 GiB"));
+        return Err(Failure::usage(what).help("1M or more; for example 2G, which is 2 GiB"));
     }
     Ok(memory)
 }
@@ -1272,7 +1272,7 @@ fn limits(args: &Convert, losses: &Losses) -> Result<()> {
     if strange > 0 {
         names.insert(None);
         let n = count(strange, "element");
-        passed.push(format!("{n} that became NaN or Inf, or was NaN or Inf and became a number"));
+        passed.push(format!("{n} that became NaN or Inf, or changed from NaN or Inf to a number"));
     }
     for what in &args.fail_on {
         let (n, name) = match what {

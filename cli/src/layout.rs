@@ -495,6 +495,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
     found
 }
 
+/// Returns the help where a layout is not known.
 fn known_layouts() -> String {
     format!("the layouts that are read: {}", Layout::ALL.map(Layout::name).join(", "))
 }

@@ -1209,7 +1209,7 @@ impl Plan {
             let kept = format!("kept: {} of experts, {}", count(n, "tensor"), out::bytes(bytes));
             let takes = match defaults::model_type(it) {
                 "llama4" | "llama4_text" if layout.is_of_compressed_tensors() => {
-                    "; transformers does not find them there, but does in fp8-block, which keeps them, too"
+                    "; transformers does not find experts in such a result, but does in fp8-block, which keeps them, too"
                 }
                 _ if takes && layout != Layout::Fp8Block => "; fp8-block quantises them",
                 _ => "",
