@@ -268,7 +268,7 @@ impl Checkpoint {
                 Some(other) => none.help(format!(
                     "{other} and the like are not read: fetch the checkpoint as safetensors, or save it as such"
                 )),
-                None => none,
+                None => none.help("name a directory that has .safetensors files, or such a file"),
             });
         }
         // A conversion may have dropped all tensors of a file. Its record says which files there are.

@@ -216,7 +216,8 @@ pub(crate) struct Plan {
 fn globs(patterns: &[String]) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        set.add(Glob::new(pattern).map_err(|error| Failure::usage(error.to_string()))?);
+        let wrong = |error: globset::Error| Failure::usage(format!("pattern '{pattern}': {}", error.kind()));
+        set.add(Glob::new(pattern).map_err(wrong)?);
     }
     set.build().map_err(|error| Failure::usage(error.to_string()))
 }

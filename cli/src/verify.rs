@@ -405,7 +405,7 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
                 Some(note) if differs.index.is_empty() => note.clone(),
                 Some(note) => format!("{note}, at {:?}", differs.index),
                 None => format!(
-                    "error {:.3e}, relative {:.3e}, at {:?}; rms {:.1e}",
+                    "largest error {:.3e}, relative {:.3e} at {:?}; rms {:.1e}",
                     differs.loss.max_abs, differs.loss.max_rel, differs.index, differs.rms
                 ),
             };

@@ -786,7 +786,10 @@ fn verify_says_how_far_a_tensor_is_off_as_a_whole() {
     ok(dir.path(), &format!("{verify} --max-rms-error 0.11"));
     let out = line(dir.path(), &format!("{verify} --max-rms-error 0.09"));
     let text = String::from_utf8_lossy(&out.stdout);
-    assert!(text.starts_with("x: 5.000e-1, relative 1.000e0, at [2]; rms 1.0e-1\n2 tensors"), "{text}");
+    assert!(
+        text.starts_with("x: largest error 5.000e-1, relative 1.000e0 at [2]; rms 1.0e-1\n2 tensors"),
+        "{text}"
+    );
     assert!(text.ends_with("compared as float32, rms 9.9e-2 of 2 with errors\n"), "{text}");
     assert_eq!(out.status.code(), Some(1));
     // Where it cannot be computed, no limit is kept.
@@ -820,7 +823,7 @@ fn verify_names_what_no_limit_allows_for() {
         ([1.001, 0.0, f32::INFINITY, 0.0], "--max-abs-error 0.01", "x: 2 and inf, at [2]"),
         ([1.001, 0.0, f32::NAN, 0.0], "--max-rms-error 0.01", "x: 2 and NaN, at [2]"),
         ([1.001, 0.0, f32::NAN, 0.0], "", "x: 2 and NaN, at [2]"),
-        ([1.001, 0.5, 2.0, 0.0], "", "x: 5.000e-1, relative"),
+        ([1.001, 0.5, 2.0, 0.0], "", "x: largest error 5.000e-1, relative"),
     ] {
         to("b.safetensors", values);
         let (code, text) = said(options);
@@ -896,7 +899,7 @@ fn verify_compares_scales_of_activations() {
     }
     let out = line(dir.path(), "verify a.safetensors b.safetensors");
     let text = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.code() == Some(1) && text.contains("x.input_scale: error 1.000e0"), "{text}");
+    assert!(out.status.code() == Some(1) && text.contains("x.input_scale: largest error 1.000e0"), "{text}");
     ok(dir.path(), "verify a.safetensors a.safetensors");
     ok(dir.path(), "verify a.safetensors c.safetensors");
 }
