@@ -300,16 +300,21 @@ impl Names {
     }
 }
 
+/// Refuses weights that compressed-tensors transformed before it quantised them.
+fn check_transforms(it: &Checkpoint) -> Result<()> {
+    let transforms = it.claims().and_then(|claim| claim.get("transform_config")?.as_object());
+    if transforms.is_none_or(|transforms| transforms.is_empty()) {
+        return Ok(());
+    }
+    let what = "config.json says that weights are transformed (transform_config)";
+    Err(Failure::not_there(what).help("the transformation cannot be undone here"))
+}
+
 /// Compares the quantised weights with the configuration of compressed-tensors, which says what modules are quantised, and how.
 fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
     let Some(claim) = it.claims().filter(|claim| claim["quant_method"] == "compressed-tensors") else {
         return Ok(());
     };
-    let transforms = claim.get("transform_config").and_then(Value::as_object);
-    if transforms.is_some_and(|transforms| !transforms.is_empty()) {
-        let what = "config.json says that weights are transformed (transform_config)";
-        return Err(Failure::not_there(what).help("the transformation cannot be undone here"));
-    }
     let ignore = Names::of(claim.get("ignore"))?;
     let mut groups = Vec::new();
     for (name, group) in claim.get("config_groups").and_then(Value::as_object).into_iter().flatten() {
@@ -560,6 +565,12 @@ fn label(
             )
         }
     };
+    // Tensors do not show it, so going by them (--from) does not help.
+    if !layouts.is_empty()
+        && let Err(problem) = check_transforms(it)
+    {
+        found.problems.push(problem);
+    }
     if let Some(from) = from {
         if !layouts.contains(&from) {
             found.problems.push(

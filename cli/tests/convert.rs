@@ -2446,6 +2446,11 @@ fn packed_integers_are_as_their_configuration_says() {
         let error = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.success(), says.is_empty(), "{error}");
         assert!(error.contains(says), "{says}: {error}");
+        // Going by the tensors helps, unless they do not show what is wrong.
+        let out = line(dir.path(), "convert int4 out --to bf16 --from int4-group --force --quiet");
+        let error = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.success(), says != "transform_config", "{error}");
+        assert!(out.status.success() || error.contains(says), "{says}: {error}");
     }
 }
 

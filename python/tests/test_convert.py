@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import lanecast
+from lanecast._convert import _words
 
 safetensors = pytest.importorskip("safetensors.numpy")
 
@@ -85,6 +86,7 @@ def test_convert_reports_and_raises(tmp_path: Path) -> None:
 
 def test_errors_name_options_as_they_are_given(tmp_path: Path) -> None:
     checkpoint(tmp_path / "src", 1)
+    assert _words({"fuse": np.False_, "force": False, "dry_run": True}) == ["--fuse=off", "--dry-run"]
     for options, said in [
         ({"from_": "comfy-fp8"}, r"^from_='comfy-fp8': the tensors are f32 \(leave from_= out, or name a layout that the tensors have\)$"),
         ({"group_size": 32}, r"^group_size=32: to='bf16' has no groups of a chosen size \(only int4-group and int8-group have: to='int4-group'\)$"),

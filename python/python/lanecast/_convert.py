@@ -88,6 +88,8 @@ def _words(options: dict[str, Any]) -> list[str]:
     for name, value in options.items():
         # from_ and as_ stand for keywords of Python.
         flag = "--" + name.rstrip("_").replace("_", "-")
+        if name == "fuse" and isinstance(value, BOOLS):
+            value = "on" if value else "off"
         if isinstance(value, BOOLS):
             words += [flag] if value else []
         elif value is None:
