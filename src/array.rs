@@ -62,7 +62,7 @@ pub trait Lanecast<Dim: Dimension> {
     /// use lanecast::Lanecast;
     /// let x = ndarray::array![[1.5f32, 300.0], [1.0, 4.0]];
     /// assert_eq!(x.try_lanecast::<i16>()?, ndarray::array![[1, 300], [1, 4]]);
-    /// assert_eq!(x.try_lanecast::<u8>().unwrap_err().to_string(), "element 1, 300.0, is above what uint8 holds");
+    /// assert_eq!(x.try_lanecast::<u8>().unwrap_err().to_string(), "element 1, 300.0, is above the range of uint8");
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     ///

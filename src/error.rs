@@ -42,7 +42,7 @@ impl fmt::Display for Side {
 /// let mut out = [0u8; 3];
 /// let error = cast_slice(&[1.0f32, 2.0], &mut out).unwrap_err();
 /// assert_eq!(error, Error::LengthMismatch { source: 2, destination: 3 });
-/// assert_eq!(error.to_string(), "the source has 2 elements and the destination 3; they must have the same number");
+/// assert_eq!(error.to_string(), "the source has 2 elements and the destination has 3; they must have the same number");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -174,7 +174,7 @@ impl fmt::Display for Error {
         match *self {
             Self::LengthMismatch { source, destination } => write!(
                 f,
-                "the source has {source} elements and the destination {destination}; \
+                "the source has {source} elements and the destination has {destination}; \
                  they must have the same number"
             ),
             Self::BufferSize { side, dtype, elements, needed, given } => write!(
@@ -184,11 +184,11 @@ impl fmt::Display for Error {
             Self::SizeOverflow { side, dtype, elements: usize::MAX } => {
                 write!(
                     f,
-                    "a {side} of more elements of {dtype} than a usize counts does not fit into the address space"
+                    "the {side} has more elements of {dtype} than fit into the address space"
                 )
             }
             Self::SizeOverflow { side, dtype, elements } => {
-                write!(f, "a {side} of {elements} elements of {dtype} does not fit into the address space")
+                write!(f, "a {side} of {elements} elements of {dtype} would extend beyond the address space")
             }
             Self::IsaUnavailable { isa } => {
                 write!(f, "{isa} is not available here; ")?;
@@ -199,10 +199,10 @@ impl fmt::Display for Error {
                 write_available(f)
             }
             Self::BitmapSize { side, elements, needed, given } => {
-                let how = if side == Side::Source { "at least" } else { "exactly" };
+                let how = if side == Side::Source { "from its offset on need at least" } else { "need exactly" };
                 write!(
                     f,
-                    "the bitmap of the {side} has {given} bytes; {elements} elements need {how} {needed}"
+                    "the bitmap of the {side} has {given} bytes; {elements} elements {how} {needed}"
                 )
             }
             Self::Lossy(lossy) => lossy.fmt(f),
@@ -210,41 +210,44 @@ impl fmt::Display for Error {
                 write!(f, "no memory for {elements} elements of {dtype}")
             }
             Self::PlanAllocation { from, to } => {
-                write!(f, "no memory for what is decided about casts of {from} to {to}")
+                write!(f, "no memory to prepare casts from {from} to {to}")
             }
             Self::Cancelled { done, elements } => {
                 write!(f, "cancelled after {done} of {elements} elements")
             }
             Self::ShapeMismatch { dimension: Some(dimension), source, destination } => write!(
                 f,
-                "dimension {dimension} has {source} elements in the source and {destination} in the destination"
+                "dimension {dimension} has length {source} in the source and {destination} in the destination; \
+                 they must have the same shape"
             ),
             Self::ShapeMismatch { dimension: None, source, destination } => {
                 write!(
                     f,
-                    "the source has {source} dimensions and the destination {destination}; they must have the same shape"
+                    "the source has {source} dimensions and the destination has {destination}; \
+                     they must have the same shape"
                 )
             }
             Self::StrideCount { side, dimensions, strides } => {
                 write!(
                     f,
-                    "the view of the {side} has {dimensions} dimensions and {strides} strides; each needs one"
+                    "the view of the {side} has {dimensions} dimensions and {strides} strides; it needs one for each dimension"
                 )
             }
             Self::ViewBounds { side, first, end, given } => write!(
                 f,
-                "the view of the {side} goes from byte {first} to byte {end} of a buffer of {given} bytes"
+                "the view of the {side} covers the bytes {first}..{end}, beyond the bounds of a buffer of {given} bytes"
             ),
             Self::ViewOverlap { dimension, stride } => write!(
                 f,
-                "the elements of the destination overlap: its stride is {stride} bytes along dimension {dimension}"
+                "the elements of the destination overlap: its stride of {stride} bytes along dimension {dimension} \
+                 is smaller than an element"
             ),
             Self::Overlap => f.write_str("the source and the destination overlap"),
             Self::ViewPacked { side, dtype } => {
                 let option = if side == Side::Source { "src_packing" } else { "dst_packing" };
                 write!(
                     f,
-                    "the {side} is a view of packed {dtype}; strides need one element per byte ({option})"
+                    "the view of the {side} has packed elements of {dtype}; they must lie one per byte (option {option})"
                 )
             }
         }
@@ -271,7 +274,7 @@ impl core::error::Error for Error {}
 /// assert_eq!((lossy.index, lossy.loss), (1, Loss::Below));
 /// assert_eq!((lossy.from, lossy.to), (DType::I64, DType::U8));
 /// assert_eq!(lossy.value(), Some(-2i64));
-/// assert_eq!(lossy.to_string(), "element 1, -2, is below what uint8 holds");
+/// assert_eq!(lossy.to_string(), "element 1, -2, is below the range of uint8");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -320,10 +323,10 @@ impl fmt::Display for Lossy {
             }
         }
         match loss {
-            Loss::Above => write!(f, ", is above what {to} holds"),
-            Loss::Below => write!(f, ", is below what {to} holds"),
-            Loss::NaN | Loss::Inf => write!(f, ", has no value in {to}"),
-            Loss::Imaginary => write!(f, ", has an imaginary part, which {to} has not"),
+            Loss::Above => write!(f, ", is above the range of {to}"),
+            Loss::Below => write!(f, ", is below the range of {to}"),
+            Loss::NaN | Loss::Inf => write!(f, ", is not preserved in {to}"),
+            Loss::Imaginary => write!(f, ", has an imaginary part, which {to} does not have"),
             Loss::Inexact => write!(f, ", is not exact in {to}"),
         }
     }

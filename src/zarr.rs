@@ -212,7 +212,7 @@ fn add_made(caster: &Caster, keys: &[CodeRange], made: &mut Vec<CodeRange>) -> R
 /// caster.cast(&bytes(&[2.5, f32::NAN, 1e9]), &mut dst, 3)?;
 /// assert_eq!(dst, [2, 7, 255]);
 /// let Err(ZarrError::Refused(lossy)) = caster.cast(&bytes(&[1.0, 2.0, f32::INFINITY]), &mut dst, 3) else { unreachable!() };
-/// assert_eq!(lossy.to_string(), "element 2, inf, has no value in uint8");
+/// assert_eq!(lossy.to_string(), "element 2, inf, is not preserved in uint8");
 /// # Ok::<(), ZarrError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -247,7 +247,7 @@ impl ValueCaster {
     /// let refused = caster.cast(&300i16.to_ne_bytes(), &mut [0], 1).unwrap_err();
     /// assert_eq!(
     ///     refused.to_string(),
-    ///     "element 0, 300, is above what uint8 holds; neither out_of_range nor scalar_map says what it becomes",
+    ///     "element 0, 300, is above the range of uint8; neither out_of_range nor scalar_map says what it becomes",
     /// );
     /// # Ok::<(), ZarrError>(())
     /// ```

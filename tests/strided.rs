@@ -573,11 +573,11 @@ fn wrong_views(isa: Isa) {
     let strides = |side, dimensions, strides| Error::StrideCount { side, dimensions, strides };
     assert_eq!(
         strides(Side::Destination, 2, 1).to_string(),
-        "the view of the destination has 2 dimensions and 1 strides; each needs one"
+        "the view of the destination has 2 dimensions and 1 strides; it needs one for each dimension"
     );
     assert_eq!(
         mismatch(None, 2, 1).to_string(),
-        "the source has 2 dimensions and the destination 1; they must have the same shape"
+        "the source has 2 dimensions and the destination has 1; they must have the same shape"
     );
     let whole = |shape: &'static [usize], strides: &'static [isize]| (64, 0, shape, strides);
     let cases = [

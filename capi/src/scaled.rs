@@ -88,7 +88,7 @@ fn read_fields(s: &lanecast_scaling) -> Result<Scaling, lanecast_status> {
     let scale = dtype(s.scale_dtype)?;
     let lengths = s.block.get(..s.ndim as usize);
     let lengths = lengths.ok_or_else(|| {
-        say(LANECAST_ERR_OPTIONS, &format_args!("blocks of {} dimensions; there can be 8", s.ndim))
+        say(LANECAST_ERR_OPTIONS, &format_args!("ndim is {}; a block has at most 8 dimensions", s.ndim))
     })?;
     let scaling =
         if lengths.is_empty() { Scaling::per_tensor(scale) } else { Scaling::blocks(lengths, scale) };
@@ -334,7 +334,7 @@ fn apart(pieces: &[(&str, *const c_void, usize)]) -> Result<(), lanecast_status>
 
 /// Returns the status of a shape whose elements or scales no buffer can hold.
 fn too_large() -> lanecast_status {
-    say(LANECAST_ERR_SIZE, &"elements of the shape take more bytes than there are addresses")
+    say(LANECAST_ERR_SIZE, &"a buffer for the shape does not fit into the address space")
 }
 
 /// Returns the bytes of the elements of a shape, with the gaps between rows that the scaling says.
@@ -718,7 +718,7 @@ pub unsafe extern "C" fn lanecast_quantize_with_losses(
         if compute == 1 && !zero_points.is_null() {
             return Err(say(
                 LANECAST_ERR_OPTIONS,
-                &"zero points are not found here: zero_points must be NULL where compute is 1",
+                &"zero points are not found here; zero_points must be NULL where compute is 1",
             ));
         }
         let zeros = !zero_points.is_null();

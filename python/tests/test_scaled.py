@@ -278,7 +278,7 @@ def test_progress_begins_anew_and_ends_at_all(threads):
     [
         (lambda x: lanecast.quantize(x, "float8_e4m3fn", "mxfp8"), ValueError, "scaling is 'mxfp8'; it must be .*'mx' is MXFP8, MXFP6, MXFP4 or MXINT8"),
         (lambda x: lanecast.quantize(x, "int64", "mx"), TypeError, "from float32 to int64"),
-        (lambda x: lanecast.quantize(x.astype("int32"), "int8", "mx"), TypeError, "from int32 to int8.*; data are real floats"),
+        (lambda x: lanecast.quantize(x.astype("int32"), "int8", "mx"), TypeError, "cannot quantize from int32 to int8: data must be real floats"),
         (lambda x: lanecast.quantize(x, "float8_e4m3fn", "mx", packed=True), TypeError, "float8_e4m3fn cannot be packed"),
         (lambda x: lanecast.quantize(x, "int8", "mx", zero_points=np.int8([0])), TypeError, "zero_points are given but scales are not; pass both"),
         (lambda x: lanecast.quantize(x, "int8", "mx", scales=x, affine=True), TypeError, "scales are given, but affine=True computes scales"),
@@ -304,7 +304,7 @@ def test_progress_begins_anew_and_ends_at_all(threads):
         (lambda x: lanecast.quantize(x, "int4", "mx", high_first=7), TypeError, "high_first is 7; it must be True or False"),
         (lambda x: lanecast.quantize(x, "nf4", "mx"), TypeError, "there is no dtype nf4; NF4 is a table of 16 numbers"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.blocks((1, 2, 3))), ValueError,
-         r"blocks of \[1, 2, 3\] have more dimensions than data of \[4, 70\]"),
+         r"blocks of \[1, 2, 3\] have more dimensions than data of shape \[4, 70\]"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(rule="best")), ValueError,
          "rule is 'best'; it must be one of 'amax'"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(profile="tensorflow")), ValueError, "profile is"),
@@ -318,7 +318,7 @@ def test_progress_begins_anew_and_ends_at_all(threads):
         (lambda x: lanecast.Scaling.per_axis(True), TypeError, "axis is True; it must be an integer"),
         (lambda x: lanecast.Scaling.blocks(True), TypeError, "lengths is True; it must be an integer"),
         (lambda x: lanecast.quantize(x, "int8", "mx", satturate=1), TypeError, "did you mean 'saturate'"),
-        (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.per_tensor("int32")), TypeError, "scales of int32.*; a scale is a real"),
+        (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.per_tensor("int32")), TypeError, "scales cannot be of int32.*; they must be real"),
         (lambda x: lanecast.dequantize(x.astype("int8"), np.ones((3, 4), "f4"), lanecast.Scaling.blocks((2, 32))),
          ValueError, r"scales have shape \(3, 4\); it must be \(2, 3\) for data of shape \(4, 70\)"),
         # One for each row is none for each column, as many as there are.
@@ -334,7 +334,7 @@ def test_progress_begins_anew_and_ends_at_all(threads):
          ValueError, r"out has shape \(3,\); it must be \(4, 70\)"),
         (lambda x: lanecast.dequantize(x.astype("int64"), np.float32(1), "per_tensor"), TypeError, "from int64"),
         (lambda x: lanecast.requantize(x.astype("int8"), np.float32(1), "per_tensor", "float8_e5m2",
-                                       lanecast.Scaling.mx(profile="torchao")), ValueError, "round once"),
+                                       lanecast.Scaling.mx(profile="torchao")), ValueError, "rounds only once"),
     ],
 )  # fmt: skip
 def test_errors(call, error, message):

@@ -71,7 +71,7 @@ impl Caster {
     /// let mut dst = [0u8; 8];
     /// caster.try_cast(&src[..8], &mut dst[..4], 1)?;
     /// let error = caster.try_cast(&src, &mut dst, 2).unwrap_err();
-    /// assert_eq!(error.to_string(), "element 1, 1e39, is above what float32 holds");
+    /// assert_eq!(error.to_string(), "element 1, 1e39, is above the range of float32");
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     ///
@@ -92,7 +92,7 @@ impl Caster {
     /// caster.try_cast_validity(&[1, 0xFF, 3], Validity::new(&[0b101]), &mut dst, 3)?;
     /// assert_eq!([dst[0], dst[2]], [1, 3]);
     /// let error = caster.try_cast_validity(&[1, 0xFF, 3], Validity::new(&[0b110]), &mut dst, 3).unwrap_err();
-    /// assert_eq!(error.to_string(), "element 1, -1, is below what uint8 holds");
+    /// assert_eq!(error.to_string(), "element 1, -1, is below the range of uint8");
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     ///
@@ -319,7 +319,7 @@ pub fn try_cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Resul
 /// use lanecast::{checked::try_cast_slice_with, CastOptions, Rounding};
 /// let up = CastOptions::new().int_rounding(Rounding::Up);
 /// let error = try_cast_slice_with(&[255.5f32], &mut [0u8], &up).unwrap_err();
-/// assert_eq!(error.to_string(), "element 0, 255.5, is above what uint8 holds");
+/// assert_eq!(error.to_string(), "element 0, 255.5, is above the range of uint8");
 /// ```
 ///
 /// # Errors
@@ -344,7 +344,7 @@ pub fn try_cast_slice_with<S: Element, D: Element>(
 /// let out = try_cast_slice_validity_uninit_with(&[-1i16, 7, 8], Some(first_is_null), &mut memory, &options)?;
 /// assert_eq!(out[1..], [7, 8]);
 /// let error = try_cast_slice_validity_uninit_with(&[-1i16, 7, 8], None, &mut memory, &options).unwrap_err();
-/// assert_eq!(error.to_string(), "element 0, -1, is below what uint8 holds");
+/// assert_eq!(error.to_string(), "element 0, -1, is below the range of uint8");
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 ///

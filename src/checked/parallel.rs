@@ -72,7 +72,7 @@ impl Caster {
     /// let caster = Caster::new(DType::I8, DType::U8, &CastOptions::new())?;
     /// let how = Parallel::new().threads(2).chunk(2);
     /// let error = caster.par_try_cast_with(&[1, 2, 3, 0xFF, 0xFE], &mut [0; 5], 5, &how).unwrap_err();
-    /// assert_eq!(error.to_string(), "element 3, -1, is below what uint8 holds");
+    /// assert_eq!(error.to_string(), "element 3, -1, is below the range of uint8");
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     ///

@@ -51,7 +51,7 @@ impl Caster {
     /// let mut to = StridedViewMut::new(&mut dst, 0, &[2], &[1]);
     /// caster.try_cast_strided(&StridedView::new(&src, 0, &[2], &[2]), &mut to)?;
     /// let error = caster.try_cast_strided(&StridedView::new(&src, 2, &[2], &[-1]), &mut to).unwrap_err();
-    /// assert_eq!(error.to_string(), "element 1, -1, is below what uint8 holds");
+    /// assert_eq!(error.to_string(), "element 1, -1, is below the range of uint8");
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     ///

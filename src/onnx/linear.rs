@@ -208,7 +208,7 @@ fn zero_points<'a>(
     let floats = Cast::new(28, DataType::Float, &[])?.run(zero)?;
     if numbers(&floats)?.as_chunks().0.iter().any(|&bytes| f32::from_le_bytes(bytes) != 0.0) {
         let what =
-            "the zero point of a float is 0 here (of float4 and float6 in QuantizeLinear it may be another)";
+            "zero points of floats must be 0 (only those of float4 and float6 in QuantizeLinear may be other numbers)";
         return Err(ScaledError::Unsupported { what }.into());
     }
     Ok(None)

@@ -16,7 +16,7 @@ use crate::formats::dtype::DType;
 /// let error = d.dequantize(&[0; 300], &[2, 150], &[0; 4], None, &mut [0; 1200]).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "data of [2, 150] in blocks of [128, 128] need [1, 2] scales of float32, which are 8 bytes; there are 4 bytes"
+///     "data of shape [2, 150] in blocks of [128, 128] need [1, 2] scales of float32, which take 8 bytes; there are 4 bytes"
 /// );
 /// # Ok::<(), lanecast::scaled::Error>(())
 /// ```
@@ -167,44 +167,44 @@ impl fmt::Display for Error {
             Self::Unsupported { what } => f.write_str(what),
             Self::Pair { from, to, by } => write!(
                 f,
-                "{by} from {from} to {to}: there is no such; data are real floats of 16 bits or more, elements \
-                 integers of 2 to 32 bits or floats with a sign of up to 32"
+                "cannot {by} from {from} to {to}: data must be real floats of 16 bits or more, and elements integers of \
+                 2 to 32 bits or signed floats of up to 32 bits"
             ),
             Self::ScaleDType { dtype } => {
-                write!(f, "scales of {dtype}: there are none; a scale is a real float of 8, 16 or 32 bits")
+                write!(f, "scales cannot be of {dtype}; they must be real floats of 8, 16 or 32 bits")
             }
             Self::Profile { profile, dtype, scale, action } => {
-                write!(f, "the profile {profile} does not {action} {dtype} with scales of {scale}")
+                write!(f, "the profile {profile} does not {action} with elements of {dtype} and scales of {scale}")
             }
             Self::ProfileNeeds { profile, what } => write!(f, "the profile {profile} {what}"),
-            Self::Dims { dims } => write!(f, "{dims} dimensions; there can be 8"),
+            Self::Dims { dims } => write!(f, "{dims} dimensions are too many; at most 8 are supported"),
             Self::BlockDims { shape, block } => {
-                write!(f, "blocks of {block:?} have more dimensions than data of {shape:?}")
+                write!(f, "blocks of {block:?} have more dimensions than data of shape {shape:?}")
             }
-            Self::Axis { shape, axis } => write!(f, "data of {shape:?} have no dimension {axis}"),
+            Self::Axis { shape, axis } => write!(f, "data of shape {shape:?} have no axis {axis}"),
             Self::ShapeOverflow { shape } => {
-                write!(f, "data of {shape:?} do not fit into the address space")
+                write!(f, "a buffer for shape {shape:?} does not fit into the address space")
             }
             Self::DataBytes { side, shape, dtype, needed, given } => {
-                write!(f, "the {side} has {given} bytes; {shape:?} elements of {dtype} need exactly {needed}")
+                write!(f, "the {side} has {given} bytes; {dtype} data of shape {shape:?} need exactly {needed}")
             }
             Self::ScaleBytes { what, shape, block, scales, dtype, needed, given } => write!(
                 f,
-                "data of {shape:?} in blocks of {block:?} need {scales:?} {what} of {dtype}, which are {needed} bytes; \
-                 there are {given} bytes"
+                "data of shape {shape:?} in blocks of {block:?} need {scales:?} {what} of {dtype}, which take {needed} \
+                 bytes; there are {given} bytes"
             ),
             Self::ScaleShape { what, shape, block, needed, given } => write!(
                 f,
-                "data of {shape:?} in blocks of {block:?} need {needed:?} {what}; there are {given:?}"
+                "data of shape {shape:?} in blocks of {block:?} need {what} of shape {needed:?}; given are {given:?}"
             ),
             Self::RowBytes { what, needed, given } => {
-                write!(f, "a row of {what} takes {needed} bytes; there are {given} from one to the next")
+                write!(f, "a row of {what} takes {needed} bytes, but rows begin only {given} bytes apart")
             }
             Self::Blocks { needed, given } => {
-                write!(f, "there are {needed} blocks; there is room for what was lost of {given}")
+                write!(f, "there are {needed} blocks, but the buffer of their losses has {given} entries")
             }
             Self::TensorScale { value } => {
-                write!(f, "the factor of a tensor must be finite and positive; it is {value}")
+                write!(f, "the tensor scale must be finite and positive; it is {value}")
             }
             Self::Cancelled => f.write_str("cancelled"),
             Self::Cast(error) => error.fmt(f),

@@ -220,7 +220,7 @@ impl<'a> Written<'a> {
     ) -> Result<Self, Error> {
         if matches!(tensor, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
             return Err(Error::Unsupported {
-                what: "to say what was lost, the factor of the tensor that was found must be given",
+                what: "to report losses, the tensor scale that was computed must be given as a number",
             });
         }
         let mut quantize = *quantize;

@@ -101,7 +101,7 @@ impl Quantizer {
     /// use lanecast::scaled::{Quantizer, Scaling};
     /// use lanecast::{CastOptions, DType};
     /// let error = Quantizer::new(DType::I8, DType::F4E2M1, &Scaling::mx(), &CastOptions::new()).unwrap_err();
-    /// assert!(error.to_string().starts_with("quantize from int8 to float4_e2m1fn: there is no such; data are real floats"));
+    /// assert!(error.to_string().starts_with("cannot quantize from int8 to float4_e2m1fn: data must be real floats"));
     /// ```
     ///
     /// # Errors
@@ -474,7 +474,7 @@ impl Quantizer {
     pub fn check_given(&self, zero_points: bool) -> Result<(), Error> {
         if matches!(self.quantize.tensor, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
             return Err(Error::Unsupported {
-                what: "with scales that are given, the factor of the tensor must be given, too",
+                what: "where scales are given, the tensor scale must be given as a number, too",
             });
         }
         check_zero_points(zero_points, self.quantize.has_zero_points())

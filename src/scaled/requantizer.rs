@@ -172,7 +172,7 @@ impl Requantizer {
         let quantize = Quantize::new(DType::F64, to.0, to.1, options)?;
         for (is_own, scaling) in [(dequantize.is_own(), from.1), (quantize.is_own(), to.1)] {
             if !is_own {
-                let what = "does not requantize, which is to round once: take lanecast or ocp, or dequantize and quantize";
+                let what = "does not requantize, which rounds only once: use the profile lanecast or ocp, or dequantize and quantize";
                 return Err(Error::ProfileNeeds { profile: scaling.profile, what });
             }
         }

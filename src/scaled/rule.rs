@@ -216,7 +216,7 @@ fn check_factor(steps: Steps, scaling: &Scaling) -> Result<(), Error> {
         Steps::Own => {}
         Steps::CompressedNvfp4 if !is_divisor => {
             return needs(
-                "divides by a factor of the tensor in NVFP4: give one to divide by, or have it computed",
+                "divides by a tensor scale in NVFP4: give one to divide by, or have it computed",
             );
         }
         Steps::CompressedNvfp4 => {}
@@ -224,15 +224,15 @@ fn check_factor(steps: Steps, scaling: &Scaling) -> Result<(), Error> {
             if is_divisor || scaling.tensor_scale == TensorScale::None =>
         {
             return needs(
-                "multiplies with a factor of the tensor in NVFP4: give one to multiply with, or have it computed",
+                "multiplies by a tensor scale in NVFP4: give one to multiply by, or have it computed",
             );
         }
         Steps::TorchaoNvfp4 if is_divisor => {
-            return needs("divides by no factor of the tensor in NVFP4: give one to multiply with, or none");
+            return needs("does not divide by a tensor scale in NVFP4: give one to multiply by, or none");
         }
         Steps::ModeloptNvfp4 | Steps::ComfyNvfp4 | Steps::TorchaoNvfp4 => {}
         _ if scaling.tensor_scale != TensorScale::None => {
-            return needs("has no factor of the tensor for these dtypes: give none");
+            return needs("has no tensor scale for these dtypes: give none");
         }
         _ => {}
     }
@@ -240,7 +240,7 @@ fn check_factor(steps: Steps, scaling: &Scaling) -> Result<(), Error> {
         matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide);
     if is_computed && scaling.scale_dtype != DType::F8E4M3FN {
         return Err(Error::Unsupported {
-            what: "a factor of the tensor is computed for scales of float8_e4m3fn; give it for others",
+            what: "a tensor scale can be computed only for scales of float8_e4m3fn; for others it must be given",
         });
     }
     Ok(())
@@ -265,7 +265,7 @@ impl Quantize {
         let rule = scaling.scale_rule();
         if (scale == F8E8M0) == (rule == ScaleRule::Amax) {
             return unsupported(
-                "scales with a mantissa are found by the rule amax alone, those of float8_e8m0fnu by any other rule",
+                "scales of float8_e8m0fnu need another rule than amax; all other scales need the rule amax",
             );
         }
         let Some(steps) = steps(scaling.profile, scale, to) else {
@@ -291,7 +291,7 @@ impl Quantize {
         let int_rounding = if steps == Steps::Own { scaling.int_rounding } else { Rounding::NearestEven };
         let precision = match scaling.precision {
             Some(precision) if !is_data(precision) => {
-                return unsupported("the precision of a division is that of a float of 16 bits or more");
+                return unsupported("precision must be float16, bfloat16, float32 or float64");
             }
             Some(precision) => precision,
             None => wider(from, scale),
@@ -383,7 +383,7 @@ impl Quantize {
             Steps::Compressed => Ok(()),
             _ => Err(Error::ProfileNeeds {
                 profile,
-                what: "finds no zero points for these dtypes: give them, or take compressed_tensors, which finds those of int4 and int8",
+                what: "finds no zero points for these dtypes: give them, or use the profile compressed_tensors, which finds those of int4 and int8",
             }),
         }
     }
@@ -853,7 +853,7 @@ impl Dequantize {
         check_tensor(scaling.tensor_scale)?;
         if matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
             return Err(Error::Unsupported {
-                what: "to dequantize, the factor of the tensor must be given, as a number",
+                what: "to dequantize, the tensor scale must be given as a number",
             });
         }
         let product = match (scaling.profile, scale) {
@@ -865,7 +865,7 @@ impl Dequantize {
                 if to != DType::BF16 || !matches!(scaling.tensor_scale, TensorScale::Divide(_)) {
                     return Err(Error::ProfileNeeds {
                         profile: scaling.profile,
-                        what: "dequantizes NVFP4 to bfloat16 alone, and divides by a factor of the tensor: give that",
+                        what: "dequantizes NVFP4 only to bfloat16, and divides by a tensor scale, which must be given",
                     });
                 }
                 // The package has the factor as a tensor of one element, so what is computed with it is float32.

@@ -200,7 +200,7 @@ impl Places {
             }
             (ScaleLayout::RowMajor, Some(given)) => given,
             (_, Some(_)) => {
-                return Err(Error::Unsupported { what: "scale_row_bytes is for row-major scales" });
+                return Err(Error::Unsupported { what: "scale_row_bytes is only for scales in row-major order" });
             }
             (_, None) => tight,
         };
@@ -208,7 +208,7 @@ impl Places {
             ScaleLayout::RowMajor => rows.checked_mul(row_bytes),
             ScaleLayout::ColumnMajor => rows.checked_mul(tight),
             ScaleLayout::Swizzle32x4x4 if width != 1 => {
-                return Err(Error::Unsupported { what: "the swizzled layout is for scales of one byte" });
+                return Err(Error::Unsupported { what: "the swizzled layout is only for scales of 8 bits" });
             }
             ScaleLayout::Swizzle32x4x4 => rows
                 .checked_next_multiple_of(128)

@@ -43,7 +43,7 @@ fn check(src: &[usize], dst: &[usize], scalings: &[&Scaling]) -> Result<(), Erro
     same_shape(src, dst)?;
     if scalings.iter().any(|scaling| scaling.row_bytes.is_some()) {
         return Err(Error::Unsupported {
-            what: "the rows of a view lie where its strides say, not by row_bytes",
+            what: "row_bytes is not for views, whose strides say where rows begin",
         });
     }
     Ok(())

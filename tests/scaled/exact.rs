@@ -582,36 +582,36 @@ fn refused(isa: Isa) {
     for dtype in [DType::U1, DType::I1, DType::F8UE5M3, DType::F8E8M0, DType::Bool, DType::C32] {
         let scaling = Scaling::per_tensor(DType::F32);
         let error = Quantizer::new(DType::F32, dtype, &scaling, &options).unwrap_err();
-        says(error, format!("quantize from float32 to {dtype}: there is no such; data are real floats"));
+        says(error, format!("cannot quantize from float32 to {dtype}: data must be real floats"));
         let error = Dequantizer::new(dtype, DType::F32, &scaling, &options).unwrap_err();
-        says(error, format!("dequantize from {dtype} to float32: there is no such; data are real floats"));
+        says(error, format!("cannot dequantize from {dtype} to float32: data must be real floats"));
     }
     for dtype in [DType::U1, DType::U8, DType::Bool, DType::F6E3M2, DType::F64, DType::BC32] {
         let scaling = Scaling::per_tensor(dtype);
         let error = Quantizer::new(DType::F32, DType::I8, &scaling, &options).unwrap_err();
         for error in [error, scaling.scale_bytes(&[4]).unwrap_err()] {
-            says(error, format!("scales of {dtype}: there are none; a scale is a real float"));
+            says(error, format!("scales cannot be of {dtype}; they must be real floats"));
         }
     }
     // The error names what refuses the cast, and what to do about it.
     let error = |from, to, scaling: Scaling| Quantizer::new(from, to, &scaling, &options).unwrap_err();
     let nvfp4 = Scaling::nvfp4();
     for (profile, tensor_scale, what) in [
-        (Profile::Modelopt, TensorScale::None, "multiplies with a factor of the tensor in NVFP4: give one"),
+        (Profile::Modelopt, TensorScale::None, "multiplies by a tensor scale in NVFP4: give one"),
         (
             Profile::Comfy,
             TensorScale::Divide(2.0),
-            "multiplies with a factor of the tensor in NVFP4: give one",
+            "multiplies by a tensor scale in NVFP4: give one",
         ),
         (
             Profile::CompressedTensors,
             TensorScale::None,
-            "divides by a factor of the tensor in NVFP4: give one",
+            "divides by a tensor scale in NVFP4: give one",
         ),
         (
             Profile::Torchao,
             TensorScale::ComputeDivide,
-            "divides by no factor of the tensor in NVFP4: give one",
+            "does not divide by a tensor scale in NVFP4: give one",
         ),
     ] {
         let scaling = nvfp4.profile(profile).tensor_scale(tensor_scale);
@@ -620,7 +620,7 @@ fn refused(isa: Isa) {
     let mx = Scaling::mx().profile(Profile::Torchao);
     says(
         error(DType::F32, DType::F8E4M3FN, mx.tensor_scale(TensorScale::Multiply(2.0))),
-        "the profile torchao has no factor of the tensor for these dtypes: give none".to_owned(),
+        "the profile torchao has no tensor scale for these dtypes: give none".to_owned(),
     );
     let onnx = Scaling::per_tensor(DType::F32).profile(Profile::Onnx);
     let q = Quantizer::new(DType::F32, DType::I8, &onnx, &options).expect("a pair");
@@ -630,7 +630,7 @@ fn refused(isa: Isa) {
     );
     says(
         q.quantize_affine(&[0; 16], &[4], &mut [0; 4], &mut [0; 4], &mut [0]).unwrap_err(),
-        "the profile onnx finds no zero points for these dtypes: give them, or take compressed_tensors"
+        "the profile onnx finds no zero points for these dtypes: give them, or use the profile compressed_tensors"
             .to_owned(),
     );
     let e4m3 = DType::F8E4M3FN;
@@ -642,29 +642,29 @@ fn refused(isa: Isa) {
     );
     says(
         error(DType::F32, DType::I8, Scaling::per_tensor(DType::F32).rule(ScaleRule::Floor)),
-        "scales with a mantissa are found by the rule amax alone".to_owned(),
+        "scales of float8_e8m0fnu need another rule than amax; all other scales need the rule amax".to_owned(),
     );
     let refused = |from, to| Requantizer::new((e4m3, from), (e4m3, to), &options).unwrap_err();
     for (from, to) in [(&Scaling::mx(), &mx), (&mx, &Scaling::mx())] {
-        let start = "the profile torchao does not requantize, which is to round once: take lanecast or ocp";
+        let start = "the profile torchao does not requantize, which rounds only once: use the profile lanecast or ocp";
         says(refused(from, to), start.to_owned());
     }
     let compressed = nvfp4.profile(Profile::CompressedTensors);
     says(
         Dequantizer::new(DType::F4E2M1, DType::F32, &compressed, &options).unwrap_err(),
-        "the profile compressed_tensors dequantizes NVFP4 to bfloat16 alone".to_owned(),
+        "the profile compressed_tensors dequantizes NVFP4 only to bfloat16".to_owned(),
     );
     // The error shows sizes that are too large as they were given.
     let half = 1 << (usize::BITS / 2 - 1);
     let d =
         Dequantizer::new(DType::I32, DType::F32, &Scaling::per_tensor(DType::F32), &options).expect("a pair");
-    let start = format!("data of [{half}, {half}] do not fit");
+    let start = format!("a buffer for shape [{half}, {half}] does not fit");
     says(d.code_bytes(&[half, half]).unwrap_err(), start);
     // No dimension, however large, is mistaken for "none".
     for axis in [2, 7, 8, 9, usize::MAX] {
         for scaling in [Scaling::per_axis(axis), Scaling::along_axis(axis, 0, DType::F32)] {
             let error = scaling.scale_shape(&[4, 64]).unwrap_err();
-            assert_eq!(error.to_string(), format!("data of [4, 64] have no dimension {axis}"));
+            assert_eq!(error.to_string(), format!("data of shape [4, 64] have no axis {axis}"));
         }
     }
 }

@@ -318,7 +318,7 @@ fn views(isa: Isa) {
         let from = StridedView::new(&[0; 16], 0, &[2, 2], &[8, 4]);
         let error =
             packed.unwrap().quantize_strided(&from, &mut view, &mut [0; 4], &Parallel::new()).unwrap_err();
-        let text = "the destination is a view of packed float4_e2m1fn; strides need one element per byte (dst_packing)";
+        let text = "the view of the destination has packed elements of float4_e2m1fn; they must lie one per byte (option dst_packing)";
         assert_eq!(error.to_string(), text);
         assert!(few == [0xC5; 10] && found.iter().all(|byte| *byte == 0xC5));
     }

@@ -212,7 +212,7 @@ fn what_is_wrong_is_said_and_nothing_written() {
         assert_eq!(run(to, s, compute), status, "{s:?}");
         assert!(message().contains(text), "{text}: {}", message());
     };
-    fails(LANECAST_DTYPE_BOOL, &mx, 1, LANECAST_ERR_DTYPE, "from float32 to bool: there is no such");
+    fails(LANECAST_DTYPE_BOOL, &mx, 1, LANECAST_ERR_DTYPE, "cannot quantize from float32 to bool");
     fails(99, &mx, 1, LANECAST_ERR_DTYPE, "no dtype has the code 99");
     fails(fp4, &mx, 2, LANECAST_ERR_OPTIONS, "compute is 2; the codes are 0 to 1");
     for (wrong, text) in [
@@ -227,22 +227,22 @@ fn what_is_wrong_is_said_and_nothing_written() {
         (lanecast_scaling { tensor_form: 1, tensor_scale: f32::NAN, ..mx }, "it is NaN"),
         (lanecast_scaling { int_rounding: 5, ..mx }, "int_rounding is 5; the codes are 0 to 4"),
         (lanecast_scaling { precision: 1, ..mx }, "precision"),
-        (lanecast_scaling { ndim: 9, ..mx }, "blocks of 9 dimensions; there can be 8"),
+        (lanecast_scaling { ndim: 9, ..mx }, "ndim is 9; a block has at most 8 dimensions"),
     ] {
         fails(fp4, &wrong, 1, LANECAST_ERR_OPTIONS, text);
     }
     let of_ints = lanecast_scaling { scale_dtype: LANECAST_DTYPE_INT8, ..mx };
-    fails(fp4, &of_ints, 1, LANECAST_ERR_DTYPE, "scales of int8");
+    fails(fp4, &of_ints, 1, LANECAST_ERR_DTYPE, "scales cannot be of int8");
     let short = lanecast_scaling { row_bytes: 1, ..mx };
     fails(
         LANECAST_DTYPE_FLOAT8_E5M2,
         &short,
         1,
         LANECAST_ERR_SHAPE,
-        "a row of elements takes 2 bytes; there are 1",
+        "a row of elements takes 2 bytes, but rows begin only 1 bytes apart",
     );
     let deep = lanecast_scaling { ndim: 2, ..mx };
-    fails(fp4, &deep, 1, LANECAST_ERR_SHAPE, "have more dimensions than data of [2]");
+    fails(fp4, &deep, 1, LANECAST_ERR_SHAPE, "have more dimensions than data of shape [2]");
     let mut both = [0u8; 12];
     let (src, dst) = (both.as_ptr(), both.as_mut_ptr());
     let shape = [2usize];
@@ -519,7 +519,7 @@ fn what_an_argument_forbids_touches_no_buffer() {
         (int8, &onnx, Some(zero), 1, "the profile onnx finds no zero points"),
         (int8, &one, Some(zero), 1, "the profile lanecast finds no zero points"),
         (fp8, &one, Some(zero), 0, "floats have no zero point"),
-        (LANECAST_DTYPE_FLOAT4_E2M1FN, &computed, None, 0, "the factor of the tensor must be given"),
+        (LANECAST_DTYPE_FLOAT4_E2M1FN, &computed, None, 0, "the tensor scale must be given as a number"),
     ] {
         for losses in [false, true] {
             let (mut to_codes, mut to_scale, mut to_zero) = (codes, scale, zeros);

@@ -26,7 +26,7 @@ class LossError(ValueError):
     ...     lanecast.try_astype([1, -2], "uint8")
     ... except lanecast.LossError as error:
     ...     print(error, error.index, error.value, error.loss)
-    element 1, -2, is below what uint8 holds (1,) -2 below
+    element 1, -2, is below the range of uint8 (1,) -2 below
     """
 
     def __init__(self, message: str, flat_index: int, index: tuple[int, ...], value: Any, loss: str) -> None:
@@ -203,7 +203,7 @@ def try_astype(
     array([  1, 255], dtype=uint8)
     >>> lanecast.try_astype([1.5, 256.0], "uint8")
     Traceback (most recent call last):
-    lanecast.LossError: element 1, 256.0, is above what uint8 holds
+    lanecast.LossError: element 1, 256.0, is above the range of uint8
     """
     return _lanecast.try_cast(x, dtype, threads, progress, options)
 
