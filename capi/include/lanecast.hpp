@@ -48,8 +48,8 @@ private:
 class lossy : public error {
 public:
     explicit lossy(const lanecast_report &report)
-        : error(LANECAST_ERR_LOSSY, "the cast loses element " + std::to_string(report.first) + " first, of " +
-                                        std::to_string(report.elements)),
+        : error(LANECAST_ERR_LOSSY, "the cast would lose elements; the first of them is element " +
+                                        std::to_string(report.first) + " of " + std::to_string(report.elements)),
           report_(report)
     {
     }
@@ -157,7 +157,7 @@ template <typename Range> auto memory(Range &range)
 {
     using Plain = std::remove_const_t<Range>;
     static_assert(is_elements<Plain>::value || is_range<Range>::value,
-                  "no range that lies in memory: a std::vector (not of bool), std::array, std::span, array, or the like");
+                  "not a range that lies in memory: a std::vector (not of bool), std::array, std::span, array, or the like");
     if constexpr (is_elements<Plain>::value)
         return range;
     else if constexpr (is_range<Range>::value) {
@@ -216,8 +216,8 @@ inline void check(const char *which, lanecast_dtype dtype, std::size_t bytes, st
 {
     const std::size_t fits = fitting(dtype, bytes, packing);
     if (count > fits)
-        throw std::invalid_argument("lanecast: the " + std::string(which) + " has room for " + std::to_string(fits) +
-                                    " elements of " + lanecast_dtype_name(dtype) + ", not " + std::to_string(count));
+        throw std::invalid_argument("lanecast: the " + std::string(which) + " holds " + std::to_string(fits) + " elements of " +
+                                    lanecast_dtype_name(dtype) + "; " + std::to_string(count) + " are needed");
 }
 
 /* Returns a shape as text: [3, 4]. */
@@ -242,7 +242,7 @@ inline std::size_t product(const std::vector<std::size_t> &shape)
     std::size_t count = 1;
     for (const std::size_t length : shape) {
         if (count > SIZE_MAX / length)
-            throw std::invalid_argument("lanecast: " + text(shape) + " are more elements than there are addresses");
+            throw std::invalid_argument("lanecast: the product of " + text(shape) + " overflows the address space");
         count *= length;
     }
     return count;
@@ -251,14 +251,16 @@ inline std::size_t product(const std::vector<std::size_t> &shape)
 inline void same_shape(const std::vector<std::size_t> &src, const std::vector<std::size_t> &dst)
 {
     if (src != dst)
-        throw std::invalid_argument("lanecast: the source is " + text(src) + ", and the destination " + text(dst));
+        throw std::invalid_argument("lanecast: the source has the shape " + text(src) + " and the destination " + text(dst) +
+                                    "; they must have the same shape");
 }
 
 inline void same_count(std::size_t src, std::size_t dst)
 {
     if (src != dst)
         throw std::invalid_argument("lanecast: the source has " + std::to_string(src) +
-                                    " elements, and the destination " + std::to_string(dst));
+                                    " elements and the destination has " + std::to_string(dst) +
+                                    "; they must have the same number");
 }
 
 template <typename From> std::size_t count(const From &from)
@@ -399,14 +401,14 @@ template <typename Range>
     using Void = std::remove_pointer_t<decltype(all.data)>;
     using Byte = std::conditional_t<std::is_const_v<Void>, const unsigned char, unsigned char>;
     if (shape.size() != strides.size())
-        throw std::invalid_argument("lanecast: " + std::to_string(strides.size()) + " strides of a view of " +
-                                    detail::text(shape));
+        throw std::invalid_argument("lanecast: a view of shape " + detail::text(shape) + " has " +
+                                    std::to_string(strides.size()) + " strides; it needs one for each dimension");
     const std::size_t step = detail::step_of(all.dtype);
     /* Where the range has elements of a type, numbers that are no multiples of their size are refused: they may count elements. */
     const auto check_bytes = [&](std::size_t bytes) {
         if (!detail::is_elements<std::decay_t<Range>>::value && bytes % step != 0)
-            throw std::invalid_argument("lanecast: strides are bytes, and " + std::to_string(bytes) +
-                                        " is no multiple of the size of an element, " + std::to_string(step));
+            throw std::invalid_argument("lanecast: strides and first count bytes, and " + std::to_string(bytes) +
+                                        " is not a multiple of the size of an element, " + std::to_string(step));
     };
     check_bytes(first);
     /* The bytes that the view takes before byte first, and from there on. */
@@ -426,8 +428,8 @@ template <typename Range>
     }
     const bool empty = std::find(shape.begin(), shape.end(), 0u) != shape.end();
     if (!fits && !empty)
-        throw std::invalid_argument("lanecast: a view of " + detail::text(shape) + " leaves the " +
-                                    std::to_string(all.bytes) + " bytes that it is of");
+        throw std::invalid_argument("lanecast: a view of shape " + detail::text(shape) + " with these strides extends beyond the " +
+                                    std::to_string(all.bytes) + " bytes of its range");
     Void *const data = empty ? all.data : static_cast<Byte *>(all.data) + first;
     return view<Void>{all.dtype, data, std::move(shape), std::move(strides)};
 }
@@ -621,8 +623,8 @@ inline std::pair<std::size_t, std::size_t> scale_bytes(const std::vector<std::si
 inline void same_bytes(const char *what, const std::vector<std::size_t> &shape, std::size_t needed, std::size_t given)
 {
     if (needed != given)
-        throw std::invalid_argument("lanecast: the " + std::string(what) + " of " + text(shape) + " take " +
-                                    std::to_string(needed) + " bytes, not " + std::to_string(given));
+        throw std::invalid_argument("lanecast: the " + std::string(what) + " for the shape " + text(shape) + " take " +
+                                    std::to_string(needed) + " bytes; there are " + std::to_string(given));
 }
 
 /* Throws unless codes, scales and zero points have the sizes that the shape needs. */
@@ -644,7 +646,7 @@ void check(const char *which, const elements<Void> &data, const std::vector<std:
 {
     const std::size_t count = product(shape);
     if (data.count != count)
-        throw std::invalid_argument("lanecast: " + text(shape) + " are " + std::to_string(count) + " elements, and the " +
+        throw std::invalid_argument("lanecast: the shape " + text(shape) + " has " + std::to_string(count) + " elements, but the " +
                                     which + " has " + std::to_string(data.count));
     detail::check(which, data.dtype, data.bytes, data.count, packing);
 }
@@ -783,7 +785,7 @@ scaling requantize(const From &from, const scaled_elements<void, void> &to, cons
     detail::check(src, reading.src_packing);
     detail::check(to, how.dst_packing);
     if (to.zero_points.data != nullptr)
-        throw std::invalid_argument("lanecast: zero points are not found when elements are requantised");
+        throw std::invalid_argument("lanecast: requantize finds no zero points; to must have none");
     const lanecast_parallel on = detail::on_threads(threads);
     float factor = 0;
     require(lanecast_requantize(src.codes.dtype, src.codes.data, &src.scaling, src.scales.data, src.zero_points.data,

@@ -168,7 +168,7 @@ impl TryFrom<&lanecast_options> for CastOptions {
 
     fn try_from(o: &lanecast_options) -> Result<Self, lanecast_status> {
         if o.reserved != [0; 2] || o.reserved2 != [0; 11] {
-            return Err(say(LANECAST_ERR_OPTIONS, &"a reserved field of the options is not zero"));
+            return Err(say(LANECAST_ERR_OPTIONS, &"the reserved fields of the options must be zero"));
         }
         let mut options = Self::new()
             .rounding(one_of("rounding", &Rounding::ALL, o.rounding)?)
@@ -195,7 +195,7 @@ impl TryFrom<&lanecast_options> for CastOptions {
             0 => {}
             1 => options = options.stochastic(o.seed, o.first),
             other => {
-                return Err(say(LANECAST_ERR_OPTIONS, &format_args!("stochastic is {other}; it is 0 or 1")));
+                return Err(say(LANECAST_ERR_OPTIONS, &format_args!("stochastic is {other}; it must be 0 or 1")));
             }
         }
         Ok(options)
@@ -264,14 +264,14 @@ unsafe fn read_sized<T: Copy>(what: &str, from: *const T, least: usize) -> Resul
         let size = from.cast::<u32>().read_unaligned() as usize;
         if size < least {
             let text = format_args!(
-                "the size of {what} is {size}; it is {least} at least (the init functions set it)"
+                "the size of {what} is {size}; it must be at least {least} (the init functions set it)"
             );
             return Err(say(LANECAST_ERR_OPTIONS, &text));
         }
         if let Some(i) = (size_of::<T>()..size).find(|&i| bytes.add(i).read() != 0) {
             let known = size_of::<T>();
             let text =
-                format_args!("byte {i} of {what} is not zero; this library knows {known} of its {size}");
+                format_args!("byte {i} of {what} is not zero; this library knows only the first {known} of its {size} bytes");
             return Err(say(LANECAST_ERR_OPTIONS, &text));
         }
         let mut ours = MaybeUninit::<T>::zeroed();
@@ -318,7 +318,7 @@ unsafe fn read_name<'a>(what: &str, name: *const c_char) -> Result<&'a str, lane
     let name = unsafe { CStr::from_ptr(name) };
     name.to_str().map_err(|_| {
         let bytes = name.to_bytes().escape_ascii();
-        say(LANECAST_ERR_NAME, &format_args!("{what} is \"{bytes}\", which is no UTF-8 and names nothing"))
+        say(LANECAST_ERR_NAME, &format_args!("{what} is \"{bytes}\", which is not UTF-8, and names nothing"))
     })
 }
 
@@ -658,7 +658,7 @@ unsafe fn whole_buffers<'a>(
     if n == 0 {
         return Ok(None);
     }
-    let text = format_args!("there is no source of first + n elements: those are {first} + {n}");
+    let text = format_args!("first + n is {first} + {n}, more elements than fit into the address space");
     let all = first.checked_add(n).ok_or_else(|| say(LANECAST_ERR_SIZE, &text))?;
     // Where the number of bytes overflows, `memory` refuses the buffer.
     let size = |dtype: DType, n, packing| dtype.byte_len(n, packing).unwrap_or(usize::MAX);
@@ -685,7 +685,7 @@ fn memory<T>(what: &str, first: *const T, n: usize) -> Result<*const [T], laneca
         return Err(say(LANECAST_ERR_SIZE, &format_args!("{what} does not fit into the address space")));
     }
     if !first.is_aligned() {
-        let text = format_args!("{what} is at {first:?}, which is no multiple of {}", align_of::<T>());
+        let text = format_args!("{what} is at the address {first:?}, which is not a multiple of {}", align_of::<T>());
         return Err(say(LANECAST_ERR_SIZE, &text));
     }
     Ok(core::ptr::slice_from_raw_parts(first, n))
@@ -778,27 +778,27 @@ pub extern "C" fn lanecast_abi_version() -> u32 {
 pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
     let text = match s {
         LANECAST_OK => c"done",
-        LANECAST_ERR_NULL => c"a pointer is NULL that must not be",
-        LANECAST_ERR_DTYPE => c"no dtype has this code, or there is no cast under scales of these",
+        LANECAST_ERR_NULL => c"a pointer that must not be NULL is NULL",
+        LANECAST_ERR_DTYPE => c"no dtype has this code, or there is no scaled cast of these dtypes",
         LANECAST_ERR_NAME => c"no dtype, profile, scaling, ruleset or level of casting has this name",
         LANECAST_ERR_OPTIONS => {
-            c"the options have too small a size, a value out of range, or an unknown field that is not zero; or there is no such scaling"
+            c"the options have too small a size, a value out of range, or an unknown field that is not zero; or this scaled cast is not supported"
         }
         LANECAST_ERR_ISA => {
             c"the instruction set that the options or LANECAST_ISA name is not available here"
         }
         LANECAST_ERR_SIZE => {
-            c"a buffer overflows the address space, or is not of the size of its elements; or a shape or strides are not aligned"
+            c"a buffer overflows the address space or does not have the size of its elements, or a shape or strides are not aligned"
         }
         LANECAST_ERR_OVERLAP => c"the buffers overlap, or elements of a strided destination do",
-        LANECAST_ERR_INTERNAL => c"a defect of lanecast; please report it",
+        LANECAST_ERR_INTERNAL => c"an internal error of lanecast; please report it",
         LANECAST_ERR_LOSSY => c"the cast loses elements",
-        LANECAST_ERR_UNDEFINED => c"the ruleset defines no common dtype of the operands",
+        LANECAST_ERR_UNDEFINED => c"the ruleset defines no common dtype of the operands, or there are no operands",
         LANECAST_ERR_CANCELLED => c"the progress callback has stopped the cast",
-        LANECAST_ERR_PACKED => c"a strided view of packed elements; they must lie one per byte",
+        LANECAST_ERR_PACKED => c"a strided view has packed elements; they must lie one per byte",
         LANECAST_ERR_MEMORY => c"there is no memory for what the call needs",
-        LANECAST_ERR_SHAPE => c"the blocks of a scaling do not go with the shape of the data",
-        _ => c"no lanecast status",
+        LANECAST_ERR_SHAPE => c"the blocks or rows of the scaling do not fit the shape of the data",
+        _ => c"not a status of lanecast",
     };
     text.as_ptr()
 }

@@ -78,7 +78,7 @@ pub(super) fn unknown(
 
 /// Says that the argument of this name is NULL.
 pub(super) fn null(what: &str) -> lanecast_status {
-    say(LANECAST_ERR_NULL, &format_args!("{what} is NULL, and must not be"))
+    say(LANECAST_ERR_NULL, &format_args!("{what} must not be NULL"))
 }
 
 /// Says that the memory of the two arguments of these names overlaps.

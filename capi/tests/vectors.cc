@@ -119,9 +119,9 @@ static void views()
     const auto refused = [&](auto &&from, auto &&to) {
         return message<lanecast::lossy>([&] { lanecast::try_cast(from, to); });
     };
-    CHECK(refused(tall, turned) == "the cast loses element 1000 first, of 300000");
-    CHECK(refused(tall, into) == "the cast loses element 1000 first, of 300000");
-    CHECK(refused(many, into) == "the cast loses element 1 first, of 300000");
+    CHECK(refused(tall, turned) == "the cast would lose elements; the first of them is element 1000 of 300000");
+    CHECK(refused(tall, into) == "the cast would lose elements; the first of them is element 1000 of 300000");
+    CHECK(refused(many, into) == "the cast would lose elements; the first of them is element 1 of 300000");
     CHECK(turned == std::vector<std::uint8_t>(many.size(), 9));
     many[1] = 255.0f;
     lanecast::try_cast(tall, into);
@@ -136,20 +136,21 @@ static void views()
     // Errors.
     const auto invalid = [](auto call) { return message<std::invalid_argument>(call); };
     CHECK(invalid([&] { (void)lanecast::strided(matrix, {3, 2}, {4, 16}); }) ==
-          "lanecast: a view of [3, 2] leaves the 24 bytes that it is of");
-    CHECK(invalid([&] { (void)lanecast::strided(matrix, {3}, {-4}, 4); }).find("leaves") != std::string::npos);
-    CHECK(invalid([&] { (void)lanecast::strided(matrix, {}, {}, 24); }).find("leaves") != std::string::npos);
-    CHECK(invalid([&] { (void)lanecast::strided(matrix, {SIZE_MAX}, {PTRDIFF_MIN}); }).find("leaves") != std::string::npos);
+          "lanecast: a view of shape [3, 2] with these strides extends beyond the 24 bytes of its range");
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {3}, {-4}, 4); }).find("extends beyond the ") != std::string::npos);
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {}, {}, 24); }).find("extends beyond the ") != std::string::npos);
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {SIZE_MAX}, {PTRDIFF_MIN}); }).find("extends beyond ") != std::string::npos);
     CHECK(invalid([&] { (void)lanecast::strided(matrix, {SIZE_MAX, 3}, {0, 4}); }) == "no such error");
     CHECK(invalid([&] { (void)lanecast::to<int>(lanecast::strided(matrix, {SIZE_MAX, 3}, {0, 4})); }) != "no such error");
-    CHECK(invalid([&] { (void)lanecast::strided(matrix, {3, 2}, {4}); }) == "lanecast: 1 strides of a view of [3, 2]");
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {3, 2}, {4}); }) ==
+          "lanecast: a view of shape [3, 2] has 1 strides; it needs one for each dimension");
     CHECK(invalid([&] { (void)lanecast::strided(matrix, {2, 3}, {3, 1}); }) ==
-          "lanecast: strides are bytes, and 3 is no multiple of the size of an element, 4");
+          "lanecast: strides and first count bytes, and 3 is not a multiple of the size of an element, 4");
     CHECK(invalid([&] { lanecast::cast(columns, lanecast::strided(out, {2, 3}, {24, 8})); }) ==
-          "lanecast: the source is [3, 2], and the destination [2, 3]");
+          "lanecast: the source has the shape [3, 2] and the destination [2, 3]; they must have the same shape");
     CHECK(invalid([&] { lanecast::cast(columns, codes); }) ==
-          "lanecast: the source has 6 elements, and the destination 300000");
-    CHECK(invalid([&] { (void)lanecast::strided(matrix, {}, {}, 5); }).find("no multiple") != std::string::npos);
+          "lanecast: the source has 6 elements and the destination has 300000; they must have the same number");
+    CHECK(invalid([&] { (void)lanecast::strided(matrix, {}, {}, 5); }).find("not a multiple") != std::string::npos);
     CHECK(message<lanecast::error>([&] {
               lanecast::cast(lanecast::strided(many, {2}, {4}), lanecast::strided(many, {2}, {4}, 4));
           }).find("overlap") != std::string::npos);
@@ -279,24 +280,25 @@ static void scales()
     const auto invalid = [](auto call) { return message<std::invalid_argument>(call); };
     CHECK(message<lanecast::error>([] { lanecast::scaling("mxfp8"); }).find("mxfp8") != std::string::npos);
     CHECK(invalid([&] { (void)lanecast::quantize(x, {3, 41}, LANECAST_DTYPE_INT8, mx); }) ==
-          "lanecast: [3, 41] are 123 elements, and the source has 120");
-    CHECK(invalid([&] { lanecast::dequantize(q, bytes); }) == "lanecast: [3, 40] are 120 elements, and the destination has 4");
+          "lanecast: the shape [3, 41] has 123 elements, but the source has 120");
+    CHECK(invalid([&] { lanecast::dequantize(q, bytes); }) ==
+          "lanecast: the shape [3, 40] has 120 elements, but the destination has 4");
     const auto with = [&](auto &&elements, auto &&of) {
         return invalid([&] { lanecast::dequantize(lanecast::scaled(elements, shape, mx, of), back); });
     };
     CHECK(with(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, codes), scales) == "no such error");
     CHECK(with(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, bytes), scales) ==
-          "lanecast: the elements of [3, 40] take 120 bytes, not 4");
+          "lanecast: the elements for the shape [3, 40] take 120 bytes; there are 4");
     CHECK(with(lanecast::as(LANECAST_DTYPE_FLOAT4_E2M1FN, codes), scales) ==
-          "lanecast: the elements of [3, 40] take 60 bytes, not 120");
+          "lanecast: the elements for the shape [3, 40] take 60 bytes; there are 120");
     CHECK(with(lanecast::as(LANECAST_DTYPE_FLOAT8_E4M3FN, codes), bytes) ==
-          "lanecast: the scales of [3, 40] take 6 bytes, not 4");
+          "lanecast: the scales for the shape [3, 40] take 6 bytes; there are 4");
     CHECK(invalid([&] {
               lanecast::dequantize(lanecast::scaled(bytes, {4}, lanecast::scaling("per_tensor"), scale, codes), bytes);
-          }) == "lanecast: the zero points of [4] take 1 bytes, not 120");
+          }) == "lanecast: the zero points for the shape [4] take 1 bytes; there are 120");
     CHECK(invalid([&] { lanecast::requantize(q, weights); }) == "no such error");
     CHECK(invalid([&] { lanecast::requantize(shifted, weights); }) ==
-          "lanecast: the source is [4], and the destination [3, 40]");
+          "lanecast: the source has the shape [4] and the destination [3, 40]; they must have the same shape");
     CHECK(message<lanecast::error>([&] { (void)lanecast::quantize(x, shape, LANECAST_DTYPE_COMPLEX64, mx); }) != "no such error");
     CHECK(message<lanecast::error>([&] { (void)lanecast::quantize(x, shape, 99, mx); }).find("99") != std::string::npos);
     CHECK(message<lanecast::error>([&] {
@@ -376,7 +378,7 @@ int main()
     CHECK(message<lanecast::error>([&] { lanecast::cast_checked(many, many, validity); }).find("overlap") != std::string::npos);
     codes.assign(codes.size(), 9);
     CHECK(message<lanecast::lossy>([&] { lanecast::try_cast(many, codes); }) ==
-          "the cast loses element 7 first, of 300000");
+          "the cast would lose elements; the first of them is element 7 of 300000");
     CHECK(codes.front() == 9 && codes.back() == 9);
     many[7] = 0.0f;
     lanecast::try_cast(many, codes);
@@ -384,12 +386,12 @@ int main()
 
     // Errors.
     CHECK(message<std::invalid_argument>([&] { lanecast::cast(x, packed); }) ==
-          "lanecast: the source has 3 elements, and the destination 2");
+          "lanecast: the source has 3 elements and the destination has 2; they must have the same number");
     CHECK(message<std::invalid_argument>([&] { lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT32, packed, 3)); }) ==
-          "lanecast: the destination has room for 0 elements of float32, not 3");
+          "lanecast: the destination holds 0 elements of float32; 3 are needed");
     CHECK(message<std::invalid_argument>(
               [&] { lanecast::cast(x, lanecast::as(LANECAST_DTYPE_FLOAT4_E2M1FN, packed, 3), each); }) ==
-          "lanecast: the destination has room for 2 elements of float4_e2m1fn, not 3");
+          "lanecast: the destination holds 2 elements of float4_e2m1fn; 3 are needed");
     try {
         lanecast::cast(x, lanecast::as(99, packed));
         CHECK(false);
