@@ -22,7 +22,7 @@ use crate::room::{collected, filled, vec_with_capacity};
 /// use lanecast::{zarr::{ValueCaster, ZarrError}, DType, Rounding};
 /// let error = ValueCaster::new(DType::C64, DType::F32, Rounding::NearestEven, None, &[]).unwrap_err();
 /// assert_eq!(error, ZarrError::Unsupported { dtype: DType::C64 });
-/// assert_eq!(error.to_string(), "cast_value casts integers and floats: complex64 is neither");
+/// assert_eq!(error.to_string(), "cast_value casts only integers and floats; complex64 is neither");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -42,7 +42,7 @@ impl fmt::Display for ZarrError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsupported { dtype } => {
-                write!(f, "cast_value casts integers and floats: {dtype} is neither")
+                write!(f, "cast_value casts only integers and floats; {dtype} is neither")
             }
             Self::Refused(lossy) => {
                 write!(f, "{lossy}; neither out_of_range nor scalar_map says what it becomes")

@@ -216,22 +216,22 @@ fn attributes_are_checked() {
     for (got, expected) in [
         (
             message(5, float, &[]),
-            "the attribute \"to\" of Cast-1 is of type STRING; that of Cast-6 is as given",
+            "the attribute \"to\" of Cast-1 must be of type STRING; in Cast-6 it has the type that was given",
         ),
         (
             message(9, "FLOAT".into(), &[]),
-            "the attribute \"to\" of Cast-9 is of type INT; that of Cast-1 is as given",
+            "the attribute \"to\" of Cast-9 must be of type INT; in Cast-1 it has the type that was given",
         ),
-        (message(9, 0.into(), &[]), "the attribute \"to\" is 0; it can be a code of a DataType"),
-        (message(9, 29.into(), &[]), "the attribute \"to\" is 29; it can be a code of a DataType"),
+        (message(9, 0.into(), &[]), "the attribute \"to\" is 0; it must be a code of a DataType"),
+        (message(9, 29.into(), &[]), "the attribute \"to\" is 29; it must be a code of a DataType"),
         (
             message(1, "float".into(), &[]),
-            "the attribute \"to\" is \"float\"; it can be a name of a DataType",
+            "the attribute \"to\" is \"float\"; it must be a name of a DataType",
         ),
-        (message(19, float, &[("saturate", 2.into())]), "the attribute \"saturate\" is 2; it can be 0 or 1"),
+        (message(19, float, &[("saturate", 2.into())]), "the attribute \"saturate\" is 2; it must be 0 or 1"),
         (
             message(24, float, &[("round_mode", "UP".into())]),
-            "the attribute \"round_mode\" is \"UP\"; it can be \"up\", \"down\" or \"nearest\"",
+            "the attribute \"round_mode\" is \"UP\"; it must be \"up\", \"down\" or \"nearest\"",
         ),
         (
             message(23, float, &[("round_mode", "up".into())]),
@@ -246,15 +246,15 @@ fn attributes_are_checked() {
             "the attribute \"saturate\" is given twice",
         ),
         (message(28, float, &[("to", 1.into())]), "the attribute \"to\" is given twice"),
-        (message(28, 14.into(), &[]), "Cast-28 does not take COMPLEX64; no version of Cast does"),
-        (message(27, 27.into(), &[]), "Cast-25 does not take FLOAT6E2M3; Cast-28 and later do"),
-        (message(0, float, &[]), "opset 0 has no Cast; Cast-1 is the first"),
+        (message(28, 14.into(), &[]), "Cast-28 does not support COMPLEX64; no version of Cast does"),
+        (message(27, 27.into(), &[]), "Cast-25 does not support FLOAT6E2M3; Cast-28 and later do"),
+        (message(0, float, &[]), "opset 0 has no operator Cast; Cast-1 is its first version"),
     ] {
         assert_eq!(got, expected);
     }
     let like = Tensor::new(&[0], DataType::Float6E3M2, &[]).unwrap();
     let error = CastLike::new(28, &[]).unwrap().run(&like, &like).unwrap_err();
-    assert_eq!(error.to_string(), "CastLike-25 does not take FLOAT6E3M2; no version of CastLike does");
+    assert_eq!(error.to_string(), "CastLike-25 does not support FLOAT6E3M2; no version of CastLike does");
 }
 
 fn attributes<'a>(to: DataType, saturate: &str, round_mode: &'a str) -> Vec<(&'static str, Attribute<'a>)> {
@@ -529,17 +529,17 @@ fn linear_operators_refuse_what_a_version_does_not_have() {
     let zero = Tensor::new(&[], DataType::Float8E4M3FN, &[0]).unwrap();
     assert_eq!(
         message(q.run(&x, &one, Some(&zero))),
-        "QuantizeLinear-13 does not take FLOAT8E4M3FN as y; QuantizeLinear-19 and later do"
+        "QuantizeLinear-13 does not support FLOAT8E4M3FN as y; QuantizeLinear-19 and later do"
     );
     let ints = Tensor::new(&[], DataType::Int32, &[1, 0, 0, 0]).unwrap();
     assert_eq!(
         message(QuantizeLinear::new(23, &[]).unwrap().run(&x, &ints, None)),
-        "QuantizeLinear-23 does not take INT32 as y_scale; no version of QuantizeLinear does"
+        "QuantizeLinear-23 does not support INT32 as y_scale; no version of QuantizeLinear does"
     );
     assert_eq!(q.run(&x, &one, None).unwrap(), Tensor::new(&[2, 4], DataType::Uint8, &[3; 8]).unwrap());
     assert_eq!(
         message(q.run(&x, &float(&[3], 1.0), None)),
-        "the scales or zero points have the shape [3]; they need [4]"
+        "the scales or zero points have the shape [3]; they need the shape [4]"
     );
     // The first version has only one scale, for the whole tensor.
     assert!(QuantizeLinear::new(10, &[]).unwrap().run(&x, &float(&[4], 1.0), None).is_err());

@@ -562,7 +562,7 @@ fn errors_say_what_was_given_and_what_is_needed() {
     let message = |error: PromotionError| error.to_string();
     assert_eq!(
         message(Rules::NUMPY.promote_all([]).unwrap_err()),
-        "there are no operands; promotion needs one at least"
+        "there are no operands; promotion needs at least one"
     );
     assert_eq!(
         message(Rules::TORCH.promote_all([C64, U16, F32, U16]).unwrap_err()),

@@ -478,18 +478,18 @@ fn errors_of_structures_say_what_is_wrong() {
     let parse = |text: &str| text.parse::<StructDType>().unwrap_err().to_string();
     assert_eq!(
         parse("[('a', 'i4'"),
-        "\"[('a', 'i4'\" is no dtype: at byte 11 it needs a comma or the end of the list"
+        "cannot parse \"[('a', 'i4'\": expected a comma or the end of the list at byte 11"
     );
     assert_eq!(
         parse("[('a',)]"),
-        "\"[('a',)]\" is no dtype: at byte 1 it needs a tuple of a name, a dtype and at most a shape"
+        "cannot parse \"[('a',)]\": expected a tuple of a name, a dtype and at most a shape at byte 1"
     );
-    assert_eq!(parse("i4"), "\"i4\" is no dtype: at byte 0 it needs a record");
-    assert_eq!(parse("[('a', 'i4')] x"), "\"[('a', 'i4')] x\" is no dtype: at byte 14 it needs nothing more");
-    assert_eq!(parse("[('a', 'i4'), ('a', 'f4')]"), "two fields are named \"a\"; each needs its own name");
+    assert_eq!(parse("i4"), "cannot parse \"i4\": expected a record at byte 0");
+    assert_eq!(parse("[('a', 'i4')] x"), "cannot parse \"[('a', 'i4')] x\": expected the end of the text at byte 14");
+    assert_eq!(parse("[('a', 'i4'), ('a', 'f4')]"), "two fields have the name or title \"a\"; each needs its own");
     assert_eq!(
         parse("[(('b', 'a'), 'i4'), ('b', 'f4')]"),
-        "two fields are named \"b\"; each needs its own name"
+        "two fields have the name or title \"b\"; each needs its own"
     );
     assert!(
         parse("[('a', 'i3')]")
@@ -512,25 +512,25 @@ fn errors_of_structures_say_what_is_wrong() {
     }
     assert_eq!(
         parse("{'names': ['a'], 'formats': ['f8'], 'offsets': [4], 'itemsize': 8}"),
-        "the field \"a\" needs a record of 12 bytes; it has 8"
+        "the field \"a\" ends at byte 12, but the record has 8 bytes"
     );
     assert_eq!(
         parse("{'names': ['a'], 'formats': ['f8'], 'offsets': [4], 'aligned': True}"),
-        "the field \"a\" is not at a multiple of its alignment, as an aligned record needs"
+        "the field \"a\" is not at a multiple of its alignment, which an aligned record needs"
     );
     let huge = usize::MAX;
-    assert_eq!(parse(&format!("[('a', 'f8', ({huge},))]")), "the size overflows usize");
-    assert_eq!(parse(&format!("[('a', 'u1', ({huge},)), ('b', 'u1')]")), "the size overflows usize");
-    assert_eq!(parse(&format!("[('a', 'u1', ({huge}0,))]")), "the size overflows usize");
-    assert!(parse(&"[".repeat(100_000)).contains("it needs fewer levels"));
+    assert_eq!(parse(&format!("[('a', 'f8', ({huge},))]")), "the size overflows the address space");
+    assert_eq!(parse(&format!("[('a', 'u1', ({huge},)), ('b', 'u1')]")), "the size overflows the address space");
+    assert_eq!(parse(&format!("[('a', 'u1', ({huge}0,))]")), "the size overflows the address space");
+    assert!(parse(&"[".repeat(100_000)).contains(": expected a literal with fewer levels"));
     assert!(
         parse(&format!("{}'i4'{}", "(".repeat(100_000), ")".repeat(100_000)))
-            .contains("it needs fewer levels")
+            .contains(": expected a literal with fewer levels")
     );
 
     let promote = |a: &str, b: &str| item(a).promote(&item(b), &Rules::TORCH).unwrap_err().to_string();
     assert_eq!(promote("2i4", "3i4"), "the shapes are [2] and [3]; to promote, they must agree");
-    assert_eq!(promote("i4,", "i4"), "a record does not promote with an element; both must be one");
+    assert_eq!(promote("i4,", "i4"), "a record and an element have no common dtype; both must be records, or both elements");
     assert_eq!(promote("i4,", "u2,"), "torch defines no common dtype of uint16, int32");
     assert_eq!(
         promote("[(('T', 'a'), 'i4')]", "[('a', 'i4')]"),
@@ -539,10 +539,10 @@ fn errors_of_structures_say_what_is_wrong() {
     let union = record("{'names': ['a', 'b'], 'formats': ['i4', 'i2'], 'offsets': [0, 2], 'itemsize': 4}");
     assert_eq!(
         union.descr().unwrap_err().to_string(),
-        "the field \"b\" starts before the one before it ends; a list of fields needs their order"
+        "the field \"b\" starts before the previous one ends, which a list of fields cannot express"
     );
     let error = RecordCaster::new(record("i4,i4"), record("i4,i4,i4"), &CastOptions::new()).unwrap_err();
-    assert_eq!(error.to_string(), "the source has 2 fields; to cast them by position it needs 3");
+    assert_eq!(error.to_string(), "the source has 2 fields; fields are cast by position, and the destination needs 3");
 }
 
 /// Sub-arrays without elements, whose other dimensions may be of any size.
@@ -629,7 +629,7 @@ fn records_within_records() {
             }
             Err(error) => {
                 assert_eq!(error, StructError::TooDeep { levels: 33, most: 32 });
-                assert_eq!(error.to_string(), "there are 33 records within each other, and may be 32");
+                assert_eq!(error.to_string(), "records are nested 33 levels deep; at most 32 are supported");
                 break;
             }
         }

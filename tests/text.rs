@@ -847,7 +847,7 @@ fn what_is_no_batch_is_refused() {
     assert_eq!(text(&[]), "there are no offsets; n texts need n + 1");
     assert_eq!(
         text(&[0, 2, 1]),
-        "offset 2 is 1; it must be 2 or more, and 3, the bytes that there are, or less"
+        "offset 2 is 1; it must be at least 2 and at most 3, the number of bytes"
     );
     // An offset whose low 32 bits are within the bytes.
     let error = text::parse_offsets(&[0, (1i64 << 32) + 1, 3], b"123", &mut [0u8; 2]);

@@ -20,7 +20,7 @@ use crate::text;
 /// let error = Cast::new(13, DataType::Float8E5M2, &[]).unwrap_err();
 /// let (operator, data_type) = (Operator::Cast, DataType::Float8E5M2);
 /// assert_eq!(error, Error::DataType { operator, version: 13, data_type, place: "", since: Some(19) });
-/// assert_eq!(error.to_string(), "Cast-13 does not take FLOAT8E5M2; Cast-19 and later do");
+/// assert_eq!(error.to_string(), "Cast-13 does not support FLOAT8E5M2; Cast-19 and later do");
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -124,7 +124,7 @@ impl fmt::Display for Error {
         match self {
             Self::Opset { operator, opset } => write!(
                 f,
-                "opset {opset} has no {operator}; {operator}-{} is the first",
+                "opset {opset} has no operator {operator}; {operator}-{} is its first version",
                 operator.versions()[0]
             ),
             Self::Attribute { operator, version, name, since } => {
@@ -135,34 +135,34 @@ impl fmt::Display for Error {
                 }
             }
             Self::AttributeType { operator, version, name, expected, other } => {
-                write!(f, "the attribute {name:?} of {operator}-{version} is of type {expected}")?;
+                write!(f, "the attribute {name:?} of {operator}-{version} must be of type {expected}")?;
                 match other {
-                    Some(other) => write!(f, "; that of {operator}-{other} is as given"),
+                    Some(other) => write!(f, "; in {operator}-{other} it has the type that was given"),
                     None => Ok(()),
                 }
             }
             Self::AttributeValue { name, value, expected } => {
-                write!(f, "the attribute {name:?} is {value}; it can be {expected}")
+                write!(f, "the attribute {name:?} is {value}; it must be {expected}")
             }
             Self::Repeated { name } => write!(f, "the attribute {name:?} is given twice"),
             Self::DataType { operator, version, data_type, place, since } => {
                 let of = if place.is_empty() { "" } else { " as " };
-                write!(f, "{operator}-{version} does not take {data_type}{of}{place}; ")?;
+                write!(f, "{operator}-{version} does not support {data_type}{of}{place}; ")?;
                 match since {
                     Some(since) => write!(f, "{operator}-{since} and later do"),
                     None => write!(f, "no version of {operator} does"),
                 }
             }
-            Self::ShapeOverflow { shape } => write!(f, "the elements of shape {shape:?} overflow usize"),
+            Self::ShapeOverflow { shape } => write!(f, "a tensor of shape {shape:?} does not fit into the address space"),
             Self::Strings { elements, strings } => {
                 write!(f, "the shape has {elements} elements, but there are {strings} strings")
             }
-            Self::NotBytes => f.write_str("a tensor of strings has no bytes: make it with Tensor::strings"),
+            Self::NotBytes => f.write_str("a tensor of strings is not made from bytes; make it with Tensor::strings"),
             Self::Text(error) => error.fmt(f),
             Self::Cast(error) => error.fmt(f),
-            Self::Types { first, second } => write!(f, "{first} and {second} must be the same type"),
+            Self::Types { first, second } => write!(f, "the types {first} and {second} differ; they must be the same"),
             Self::ScaleShape { needed, given } => {
-                write!(f, "the scales or zero points have the shape {given:?}; they need {needed:?}")
+                write!(f, "the scales or zero points have the shape {given:?}; they need the shape {needed:?}")
             }
             Self::Scaled(error) => error.fmt(f),
         }

@@ -116,7 +116,7 @@ impl Rules {
             _ if value == 0 => {}
             other => {
                 let data_type = DataType::from_code(value)
-                    .ok_or_else(|| invalid(other.to_owned(), "0 or the number of a type"))?;
+                    .ok_or_else(|| invalid(other.to_owned(), "0 or a code of a DataType"))?;
                 if other == "precision" {
                     self.precision = Some(data_type);
                 } else {

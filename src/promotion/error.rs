@@ -52,7 +52,7 @@ pub enum PromotionError {
 impl fmt::Display for PromotionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::NoOperands => f.write_str("there are no operands; promotion needs one at least"),
+            Self::NoOperands => f.write_str("there are no operands; promotion needs at least one"),
             Self::UnknownDType { rules, dtype, known } => write!(f, "{rules} has no {dtype}; it has {known}"),
             Self::Undefined { rules, operands } => {
                 write!(f, "{rules} defines no common dtype of {operands}")

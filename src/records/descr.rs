@@ -66,7 +66,7 @@ impl<'a> Parser<'a> {
         let next = self.peek();
         let at = self.at;
         if depth > MAX_DEPTH {
-            return Err(self.error(at, "fewer levels"));
+            return Err(self.error(at, "a literal with fewer levels"));
         }
         let value = match next {
             Some(quote @ ('\'' | '"')) => Value::Str(self.string(quote)?),
@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
         self.at += 1;
         let mut string = String::new();
         loop {
-            let next = self.rest().chars().next().ok_or_else(|| self.error(start, "a string that ends"))?;
+            let next = self.rest().chars().next().ok_or_else(|| self.error(start, "a string with a closing quote"))?;
             self.at += next.len_utf8();
             match next {
                 _ if next == quote => return Ok(string),
@@ -258,14 +258,14 @@ impl<'a> Parser<'a> {
             values[index] = Some(value);
         }
         let [Some(names), Some(formats), offsets, titles, itemsize, aligned] = values else {
-            return Err(self.error(at, "names and formats"));
+            return Err(self.error(at, "a dictionary with names and formats"));
         };
         let (names, formats) = (self.items(names)?, self.items(formats)?);
         let offsets = offsets.map(|offsets| self.items(offsets)).transpose()?;
         let titles = titles.map(|titles| self.items(titles)).transpose()?;
         let all = [Some(formats), offsets, titles];
         if all.into_iter().flatten().any(|list| list.len() != names.len()) {
-            return Err(self.error(at, "lists of the same length"));
+            return Err(self.error(at, "a dictionary of lists of the same length"));
         }
         let aligned = match aligned.map(|literal| (&literal.value, literal.at)) {
             None => false,
@@ -381,7 +381,7 @@ impl FromStr for ItemDType {
         let literal = parser.literal(0)?;
         match parser.peek() {
             None => parser.item(&literal),
-            Some(_) => Err(parser.error(parser.at, "nothing more")),
+            Some(_) => Err(parser.error(parser.at, "the end of the text")),
         }
     }
 }

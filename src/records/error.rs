@@ -111,33 +111,33 @@ impl fmt::Display for StructError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Syntax { text, at, needed } => {
-                write!(f, "{text:?} is no dtype: at byte {at} it needs {needed}")
+                write!(f, "cannot parse {text:?}: expected {needed} at byte {at}")
             }
             Self::Name(error) => error.fmt(f),
             Self::DuplicateName { name } => {
-                write!(f, "two fields are named {name:?}; each needs its own name")
+                write!(f, "two fields have the name or title {name:?}; each needs its own")
             }
-            Self::TooLarge => f.write_str("the size overflows usize"),
+            Self::TooLarge => f.write_str("the size overflows the address space"),
             Self::TooDeep { levels, most } => {
-                write!(f, "there are {levels} records within each other, and may be {most}")
+                write!(f, "records are nested {levels} levels deep; at most {most} are supported")
             }
             Self::OutOfBounds { field, end, itemsize } => {
-                write!(f, "the field {field:?} needs a record of {end} bytes; it has {itemsize}")
+                write!(f, "the field {field:?} ends at byte {end}, but the record has {itemsize} bytes")
             }
             Self::Misaligned { field } => {
                 write!(
                     f,
-                    "the field {field:?} is not at a multiple of its alignment, as an aligned record needs"
+                    "the field {field:?} is not at a multiple of its alignment, which an aligned record needs"
                 )
             }
             Self::NoDescr { field } => {
                 write!(
                     f,
-                    "the field {field:?} starts before the one before it ends; a list of fields needs their order"
+                    "the field {field:?} starts before the previous one ends, which a list of fields cannot express"
                 )
             }
             Self::NoName => {
-                f.write_str("a field has an empty name; a list of fields would name it by its number")
+                f.write_str("a field has an empty name, which a list of fields would replace by one with its number")
             }
             Self::FieldNames { names: [a, b] } => {
                 write!(f, "the fields are named {a:?} and {b:?}; to promote, names and order must agree")
@@ -149,10 +149,10 @@ impl fmt::Display for StructError {
                 write!(f, "the shapes are {a:?} and {b:?}; to promote, they must agree")
             }
             Self::RecordAndElement => {
-                f.write_str("a record does not promote with an element; both must be one")
+                f.write_str("a record and an element have no common dtype; both must be records, or both elements")
             }
             Self::FieldCount { source, needed } => {
-                write!(f, "the source has {source} fields; to cast them by position it needs {needed}")
+                write!(f, "the source has {source} fields; fields are cast by position, and the destination needs {needed}")
             }
             Self::BufferSize { side, records, needed, given } => {
                 write!(f, "the {side} has {given} bytes; {records} records need exactly {needed}")
