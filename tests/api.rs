@@ -473,7 +473,7 @@ fn scalings_come_back_from_what_is_serialised() {
     assert_eq!(serde_json::from_str::<Scaling>(few).unwrap(), expected);
     for (wrong, says) in [
         (r#"{"scale_dtype": "float32"}"#, "missing field `elements`"),
-        (r#"{"scale_dtype": "f32", "elements": "per_tensor"}"#, "is float32 meant?"),
+        (r#"{"scale_dtype": "f32", "elements": "per_tensor"}"#, "did you mean float32?"),
         (r#"{"scale_dtype": "float32", "elements": "per_tensor", "scaling": 1}"#, "unknown field `scaling`"),
         (r#"{"scale_dtype": "float32", "elements": "tensor"}"#, "unknown variant `tensor`"),
     ] {

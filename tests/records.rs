@@ -486,10 +486,10 @@ fn errors_of_structures_say_what_is_wrong() {
     );
     assert_eq!(parse("i4"), "cannot parse \"i4\": expected a record at byte 0");
     assert_eq!(parse("[('a', 'i4')] x"), "cannot parse \"[('a', 'i4')] x\": expected the end of the text at byte 14");
-    assert_eq!(parse("[('a', 'i4'), ('a', 'f4')]"), "two fields have the name or title \"a\"; each needs its own");
+    assert_eq!(parse("[('a', 'i4'), ('a', 'f4')]"), "the name or title \"a\" occurs twice; each must be unique");
     assert_eq!(
         parse("[(('b', 'a'), 'i4'), ('b', 'f4')]"),
-        "two fields have the name or title \"b\"; each needs its own"
+        "the name or title \"b\" occurs twice; each must be unique"
     );
     assert!(
         parse("[('a', 'i3')]")

@@ -102,13 +102,13 @@ function bytesOf(data, what) {
   } catch (cause) {
     throw new LanecastError(`${what} has no bytes: its ArrayBuffer was transferred, or has become too short`, { cause });
   }
-  throw new LanecastError(`${what} is ${shown(data)}: it is no typed array, DataView or ArrayBuffer`);
+  throw new LanecastError(`${what} is ${shown(data)}; it must be a typed array, a DataView or an ArrayBuffer`);
 }
 
 /** Returns the options; throws if they are not an object. */
 function objectOf(options) {
   if (options !== null && typeof options === 'object') return options;
-  throw new LanecastError(`the options are ${shown(options)}: they are an object, as { rounding: 'up' }`);
+  throw new LanecastError(`the options are ${shown(options)}; they must be an object such as { rounding: 'up' }`);
 }
 
 /** A shape, which is a number or an iterable of numbers, as text with commas. */
@@ -116,14 +116,14 @@ function lengthsOf(lengths, what) {
   const all = typeof lengths === 'number' ? [lengths] : lengths;
   const isIt = all !== null && typeof all === 'object' && typeof all[Symbol.iterator] === 'function';
   if (isIt && [...all].every((length) => Number.isSafeInteger(length) && length >= 0)) return [...all].join(',');
-  throw new LanecastError(`${what} is ${isIt ? `[${[...all].map(shown)}]` : shown(lengths)}: it is an array of lengths, as [2, 64]`);
+  throw new LanecastError(`${what} is ${isIt ? `[${[...all].map(shown)}]` : shown(lengths)}; it must be a length, or an array of lengths such as [2, 64]`);
 }
 
 /** The lines of text for a scaling, which is a name or an object of fields; `side` is 'from' or 'to'. */
 function linesOf(scaling, side) {
   const fields = typeof scaling === 'string' ? { format: scaling } : scaling;
   if (fields === null || typeof fields !== 'object') {
-    throw new LanecastError(`the scaling is ${shown(scaling)}: it is a name, as 'mx', or an object, as { block: [1, 128] }`);
+    throw new LanecastError(`the scaling is ${shown(scaling)}; it must be a name such as 'mx', or an object such as { block: [1, 128] }`);
   }
   const known = Object.entries(fields).filter(([, value]) => value !== undefined);
   return known.map(([name, value]) => `${side}.${name} ${name === 'block' ? lengthsOf(value, 'block') : typeof value === 'string' ? value : shown(value)}`);
@@ -134,7 +134,7 @@ function wordsOf(value) {
   const { seed, first = 0 } = value !== null && typeof value === 'object' ? value : { seed: value };
   for (const [name, number] of Object.entries({ seed, first })) {
     const isIt = Number.isSafeInteger(number) ? number >= 0 : typeof number === 'bigint' && number >= 0n && number < 1n << 64n;
-    if (!isIt) throw new LanecastError(`the ${name} of stochastic is ${shown(number)}: it is an integer from 0 on, or a BigInt below 2n ** 64n`);
+    if (!isIt) throw new LanecastError(`the ${name} of stochastic is ${shown(number)}; it must be a non-negative safe integer, or a non-negative BigInt below 2n ** 64n`);
   }
   return `${seed} ${first}`;
 }
@@ -182,21 +182,21 @@ export class Lanecast {
   /** Dtypes and options as text, one on each line: the lines `first`, the dtypes, the lines `last`, the options. */
   #lines(from, to, options, first = [], last = []) {
     for (const [what, dtype] of [['source', from], ['result', to]]) {
-      if (typeof dtype !== 'string') throw new LanecastError(`the dtype of the ${what} is ${shown(dtype)}: it is a name, as 'float32'`);
+      if (typeof dtype !== 'string') throw new LanecastError(`the dtype of the ${what} is ${shown(dtype)}; it must be a name such as 'float32'`);
     }
     const lines = [...first, from, to, ...last];
     for (const [name, value] of Object.entries(options)) {
       if (/[. ]/.test(name)) throw new LanecastError(`there is no option ${shown(name)}`);
       if (value !== undefined) lines.push(`${name} ${name === 'stochastic' ? wordsOf(value) : typeof value === 'string' ? value : shown(value)}`);
     }
-    if (lines.some((line) => String(line).includes('\n'))) throw new LanecastError('a name with a line break');
+    if (lines.some((line) => String(line).includes('\n'))) throw new LanecastError('a dtype or an option has a line break');
     return lines.join('\n');
   }
 
   /** Passes a text to a function of the module and returns its result; throws the module's error if that is 0. */
   #told(text, prepare) {
     const encoded = new TextEncoder().encode(text);
-    if (encoded.length > 4096) throw new LanecastError('names that are too long');
+    if (encoded.length > 4096) throw new LanecastError(`dtypes, shape and options are ${encoded.length} bytes of text; at most 4096 are supported`);
     this.#bytes.set(encoded, this.#exports.source_room());
     const given = prepare(encoded.length);
     if (given === 0) this.#fail();
@@ -221,21 +221,21 @@ export class Lanecast {
     const bits = [element_bits(0), element_bits(1)];
     const size = (n, side) => Math.ceil((n * bits[side]) / 8);
     const n = length === undefined ? Math.floor((source.length * 8) / bits[0]) : length;
-    if (!Number.isSafeInteger(n) || n < 0) throw new LanecastError(`length is ${shown(n)}: it is no number of elements`);
+    if (!Number.isSafeInteger(n) || n < 0) throw new LanecastError(`length is ${shown(n)}; it must be a number of elements, a non-negative integer`);
     if (size(n, 0) !== source.length) {
-      const needed = length === undefined ? `elements of ${bits[0]} bits` : `${n} elements of ${bits[0]} bits (${size(n, 0)} bytes)`;
-      throw new LanecastError(`a source of ${source.length} bytes does not hold ${needed}`);
+      const needed = length === undefined ? `a whole number of elements of ${bits[0]} bits` : `the ${size(n, 0)} of ${n} elements of ${bits[0]} bits`;
+      throw new LanecastError(`the source has ${source.length} bytes, which are not ${needed}`);
     }
     const result = out === undefined ? new Uint8Array(size(n, 1)) : bytesOf(out, 'out');
     if (result.length !== size(n, 1)) {
-      throw new LanecastError(`out has ${result.length} bytes, and ${n} elements of ${to} take ${size(n, 1)}`);
+      throw new LanecastError(`out has ${result.length} bytes, but ${n} elements of ${to} take ${size(n, 1)}`);
     }
     // Chunks are cast in order, so if both sides begin together and elements do not become wider, none is written before it is read.
     const inPlace = source.byteOffset === result.byteOffset && bits[1] <= bits[0];
     if (!inPlace && overlap(source, result)) {
       throw new LanecastError(
-        `out overlaps the source: it must begin where the source does, at byte ${source.byteOffset} of the buffer and not at ` +
-          `${result.byteOffset}, with elements that are no wider: they have ${bits[1]} bits, and those of the source ${bits[0]}`,
+        `out overlaps the source; it may do so only if it begins at the same byte (it begins at ${result.byteOffset}, the source at ` +
+          `${source.byteOffset}) and its elements are not wider (they have ${bits[1]} bits, those of the source ${bits[0]})`,
       );
     }
     const [from_room, to_room] = [source_room(), destination_room()];
@@ -272,17 +272,17 @@ export class Lanecast {
     // By the tag, which for a subclass, such as Node's Buffer, is that of the typed array.
     const from = OF_ARRAY[array?.[Symbol.toStringTag]];
     if (from === undefined) {
-      const help = Array.isArray(array) ? 'Float32Array.from(..) makes one, for example' : 'cast() takes bytes and a dtype';
-      throw new LanecastError(`the source is no typed array: ${help}`);
+      const help = Array.isArray(array) ? 'Float32Array.from(..) makes one, for example' : 'use cast(), which takes bytes and a dtype';
+      throw new LanecastError(`the source is not a typed array: ${help}`);
     }
-    if (objectOf(options).out !== undefined) throw new LanecastError('castArray makes a new array: cast() takes out');
+    if (objectOf(options).out !== undefined) throw new LanecastError('castArray() always makes a new array: use cast(), which takes out');
     return arrayOf(this.cast(array, from, to, options), to, options);
   }
 
   /** Runs a scaled cast. `read` has the elements, and their scales and zero points if they are given; what is written is returned. */
   #scaled(what, from, to, shape, scalings, given, read) {
     const { scaled_prepare, scaled_source, scaled_run, scaled_result, scaled_length, scaled_tensor, scaled_end } = this.#exports;
-    if (scaled_prepare === undefined) throw new LanecastError('this module has no casts under scales: load({ scaled: true }) gives one that has');
+    if (scaled_prepare === undefined) throw new LanecastError('this module has no scaled casts: load({ scaled: true }) loads one that has');
     const sources = ['the source', 'scales', 'zeroPoints'].map((name, i) => (read[i] === undefined ? new Uint8Array() : bytesOf(read[i], name)));
     const lines = [lengthsOf(shape, 'shape'), ...linesOf(scalings[0], 'from'), ...(scalings.length > 1 ? linesOf(scalings[1], 'to') : [])];
     if (read[2] !== undefined) lines.push('zeroPoints');
@@ -290,7 +290,7 @@ export class Lanecast {
     try {
       const said = this.#read(this.#exports.destination_room(), this.#told(text, scaled_prepare)).split('\n');
       sources.forEach((bytes, i) => {
-        if (bytes.length >= 2 ** 32) throw new LanecastError(`${bytes.length} bytes: a module has 4 GiB at most`);
+        if (bytes.length >= 2 ** 32) throw new LanecastError(`a buffer of ${bytes.length} bytes is too large; a module has at most 4 GiB of memory`);
         const at = scaled_source(i, bytes.length) >>> 0;
         if (at === 0) this.#fail();
         this.#bytes.set(bytes, at);
@@ -318,9 +318,9 @@ export class Lanecast {
   /** Quantises data of this shape: casts it to codes with scales, which are found or given as `scales`. */
   quantize(src, from, to, shape, scaling, options = {}) {
     const { scales, zeroPoints, affine = false, ...rest } = objectOf(options);
-    if (typeof affine !== 'boolean') throw new LanecastError(`affine is ${shown(affine)}: it is true or false`);
-    if (scales === undefined && zeroPoints !== undefined) throw new LanecastError('zeroPoints without scales: affine: true finds both');
-    if (scales !== undefined && affine) throw new LanecastError('affine: true finds scales and zero points, and scales are given');
+    if (typeof affine !== 'boolean') throw new LanecastError(`affine is ${shown(affine)}; it must be true or false`);
+    if (scales === undefined && zeroPoints !== undefined) throw new LanecastError('zeroPoints are given without scales: give both, or find both with affine: true');
+    if (scales !== undefined && affine) throw new LanecastError('affine: true finds scales and zero points: give no scales with it');
     const what = scales !== undefined ? 'given' : affine ? 'affine' : 'found';
     return this.#scaled(what, from, to, shape, [scaling], rest, [src, scales, zeroPoints]);
   }

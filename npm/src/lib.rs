@@ -69,7 +69,7 @@ fn one_of<T: Copy>(option: &str, value: &str, all: &[(&str, T)]) -> Result<T, St
     let found = all.iter().find(|(name, _)| *name == value);
     found.map(|&(_, value)| value).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|&(name, _)| name).collect();
-        format!("{option} is {value:?}: it can be {}", names.join(", "))
+        format!("{option} is {value:?}; it must be one of {}", names.join(", "))
     })
 }
 
@@ -137,7 +137,7 @@ const OPTIONS: &[(&str, Set)] = &[
             value.split_once(' ').map(|(seed, first)| Some((seed.parse().ok()?, first.parse().ok()?)));
         let (seed, first) = numbers
             .flatten()
-            .ok_or_else(|| format!("{name} is {value:?}: it is a seed, or {{ seed, first }}"))?;
+            .ok_or_else(|| format!("{name} is {value:?}; it must be a seed, or {{ seed, first }}"))?;
         Ok(o.stochastic(seed, first))
     }),
     ("isa", |o, _, value| Ok(o.isa(value.parse::<Isa>().map_err(|error| error.to_string())?))),
@@ -148,7 +148,7 @@ fn set(options: CastOptions, name: &str, value: &str, others: &str) -> Result<Ca
     let found = OPTIONS.iter().find(|(known, _)| *known == name);
     let Some((_, set)) = found else {
         let names: Vec<&str> = OPTIONS.iter().map(|&(name, _)| name).collect();
-        return Err(format!("there is no option {name:?}; there are {others}, {}", names.join(", ")));
+        return Err(format!("there is no option {name:?}; the options are {others}, {}", names.join(", ")));
     };
     set(options, name, value)
 }

@@ -75,7 +75,7 @@ impl<'a> Fields<'a> {
         let axis = self.axis.map(|text| number("axis", text)).transpose()?;
         let mut scaling = match (self.format, axis, lengths.as_deref()) {
             (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
-                return Err("a scaling has a format, or a block or an axis".into());
+                return Err("a scaling with a format cannot have a block or an axis".into());
             }
             (Some(format), ..) => {
                 let all = [
@@ -93,7 +93,7 @@ impl<'a> Fields<'a> {
             (None, Some(axis), None) => Scaling::per_axis(axis).scale(scale),
             (None, Some(axis), Some(&[length])) => Scaling::along_axis(axis, length, scale),
             (None, Some(_), Some(lengths)) => {
-                return Err(format!("block is {lengths:?}: along an axis it is one length"));
+                return Err(format!("block is {lengths:?}; with an axis it must be one length"));
             }
         };
         for &(name, value) in &self.others {
@@ -107,7 +107,7 @@ impl<'a> Fields<'a> {
                 "layout" => scaling.layout(named(name, value, ScaleLayout::ALL, ScaleLayout::name)?),
                 "intRounding" => scaling.int_rounding(rounding(name, value)?),
                 "precision" => scaling.precision(dtype(value)?),
-                _ => return Err(format!("a scaling has no field {name:?}; there are {FIELDS}")),
+                _ => return Err(format!("a scaling has no field {name:?}; its fields are {FIELDS}")),
             };
         }
         Ok(scaling.tensor_scale(match (self.tensor_scale, self.divides) {
@@ -115,7 +115,7 @@ impl<'a> Fields<'a> {
             (Some("compute"), false) => TensorScale::ComputeMultiply,
             (Some("compute"), true) => TensorScale::ComputeDivide,
             (Some(text), divides) => {
-                let wrong = |_| format!("tensorScale is {text:?}: it is a number or 'compute'");
+                let wrong = |_| format!("tensorScale is {text:?}; it must be a number or 'compute'");
                 let factor = text.parse::<f64>().map_err(wrong)? as f32;
                 if divides { TensorScale::Divide(factor) } else { TensorScale::Multiply(factor) }
             }
@@ -124,7 +124,7 @@ impl<'a> Fields<'a> {
 }
 
 fn number(name: &str, text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("{name} is {text}: it is a number below 2^32"))
+    text.parse().map_err(|_| format!("{name} is {text}; it must be a non-negative integer below 2^32"))
 }
 
 fn numbers(name: &str, text: &str) -> Result<Vec<usize>, String> {
@@ -150,7 +150,7 @@ fn job(text: &[u8]) -> Result<Job, String> {
             None if name == "zeroPoints" => has_zeros = true,
             None if name == "profile" => {
                 return Err(
-                    "profile is a field of the scaling, as { format: 'mx', profile: 'torchao' }".into()
+                    "profile is a field of the scaling here, as in { format: 'mx', profile: 'torchao' }".into()
                 );
             }
             None => options = set(options, name, value, "scales, zeroPoints, affine")?,
@@ -208,7 +208,7 @@ fn said<T>(done: Result<T, Error>) -> Result<T, String> {
 /// Replaces a buffer by one of `bytes` zeros.
 fn take(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), String> {
     *buffer = Vec::new();
-    let refused = |_| format!("there is no memory for {bytes} bytes; a module has 4 GiB at most");
+    let refused = |_| format!("no memory for {bytes} bytes; a module has at most 4 GiB");
     buffer.try_reserve_exact(bytes).map_err(refused)?;
     buffer.resize(bytes, 0);
     Ok(())

@@ -98,27 +98,27 @@ for (const lanecast of both) {
     const x = new Float32Array(64);
     const q = (...given) => () => lanecast.quantize(x, 'float32', 'int8', ...given);
     fails(q([4, 15], 'mx'), /^the source has 256 bytes; float32 data of shape \[4, 15\] need exactly 240/);
-    fails(q([64], 'mxfp4'), /^scaling is "mxfp4": it can be mx, nvfp4, deepseek, perTensor, perRow/);
-    fails(q([64], { blocks: [32] }), /^a scaling has no field "blocks"; there are format, scaleDtype, block/);
-    fails(q([64], { format: 'mx', block: 32 }), /^a scaling has a format, or a block or an axis/);
-    fails(q([64], { rule: 'round_down' }), /^rule is "round_down": it can be amax, floor, ceil, even, roundUp/);
-    fails(q([64], { profile: 'pytorch' }), /^profile is "pytorch": it can be lanecast, ocp, .*compressed_tensors/);
-    fails(q([64], { tensorScale: 'found' }), /^tensorScale is "found": it is a number or 'compute'/);
-    fails(q([64], { scaleDtype: 'f32' }), /is float32 meant\?/);
+    fails(q([64], 'mxfp4'), /^scaling is "mxfp4"; it must be one of mx, nvfp4, deepseek, perTensor, perRow/);
+    fails(q([64], { blocks: [32] }), /^a scaling has no field "blocks"; its fields are format, scaleDtype, block/);
+    fails(q([64], { format: 'mx', block: 32 }), /^a scaling with a format cannot have a block or an axis/);
+    fails(q([64], { rule: 'round_down' }), /^rule is "round_down"; it must be one of amax, floor, ceil, even, roundUp/);
+    fails(q([64], { profile: 'pytorch' }), /^profile is "pytorch"; it must be one of lanecast, ocp, .*compressed_tensors/);
+    fails(q([64], { tensorScale: 'found' }), /^tensorScale is "found"; it must be a number or 'compute'/);
+    fails(q([64], { scaleDtype: 'f32' }), /did you mean float32\?/);
     fails(q([64], { axis: 1 }), /^data of shape \[64\] have no axis 1/);
-    fails(q([64], null), /^the scaling is null: it is a name, as 'mx'/);
+    fails(q([64], null), /^the scaling is null; it must be a name such as 'mx'/);
     fails(q([64], undefined), /^the scaling is undefined/);
-    fails(q('64', 'mx'), /^shape is "64": it is an array of lengths/);
-    fails(q([8, -8], 'mx'), /^shape is \[8,-8\]: it is an array of lengths/);
+    fails(q('64', 'mx'), /^shape is "64"; it must be a length, or an array of lengths/);
+    fails(q([8, -8], 'mx'), /^shape is \[8,-8\]; it must be a length, or an array of lengths/);
     fails(q([2 ** 31, 2 ** 31], 'mx'), /address space/);
     fails(q([64], 'mx', { profile: 'torchao' }), /^profile is a field of the scaling/);
-    fails(q([64], 'mx', { length: 64 }), /^there is no option "length"; there are scales, zeroPoints, affine, rounding/);
+    fails(q([64], 'mx', { length: 64 }), /^there is no option "length"; the options are scales, zeroPoints, affine, rounding/);
     fails(q([64], 'mx', { 'from.rule': 'ceil' }), /^there is no option "from.rule"/);
-    fails(q([64], 'perTensor', { zeroPoints: new Int8Array(1) }), /^zeroPoints without scales/);
+    fails(q([64], 'perTensor', { zeroPoints: new Int8Array(1) }), /^zeroPoints are given without scales/);
     fails(q([64], 'perTensor', { scales: new Float32Array(1), affine: true }), /^affine: true finds scales/);
     fails(q([64], 'perTensor', { affine: 1 }), /^affine is 1/);
     fails(q([64], 'perTensor', { scales: new Float32Array(2) }), /\[1\] scales of float32, which take 4 bytes; there are 8 bytes/);
-    fails(q([64], 'perTensor', { scales: [1] }), /^scales is of type Array: it is no typed array/);
+    fails(q([64], 'perTensor', { scales: [1] }), /^scales is of type Array; it must be a typed array/);
     fails(() => lanecast.dequantize(x, 'int8', 'float32', [64], new Uint8Array(2), 'mx'), /^the source has 256 bytes/);
     assert.equal(q([64], 'mx')().scales.length, 2, 'an error leaves it as it was');
   });
@@ -158,5 +158,5 @@ test('both modules give the same bits under scales', () => {
 
 test('a module without scales says so', async () => {
   const plain = await load();
-  fails(() => plain.quantize(new Float32Array(32), 'float32', 'int8', [32], 'mx'), /^this module has no casts under scales: load\(\{ scaled: true \}\)/);
+  fails(() => plain.quantize(new Float32Array(32), 'float32', 'int8', [32], 'mx'), /^this module has no scaled casts: load\(\{ scaled: true \}\)/);
 });

@@ -726,7 +726,7 @@ mod tests {
         }
         let message = |name: &str| name.parse::<DType>().unwrap_err().to_string();
         assert!(
-            message("f32").starts_with("no dtype is named \"f32\": is float32 meant? The names are bool, ")
+            message("f32").starts_with("no dtype is named \"f32\"; did you mean float32? The names are bool, ")
         );
         assert!(message("string").starts_with("no dtype is named \"string\"; the names are bool, "));
     }

@@ -74,7 +74,7 @@ impl fmt::Display for NameError {
             None => match near {
                 None => write!(f, "no {what} is named {name:?}; the names are {known}"),
                 Some(near) => {
-                    write!(f, "no {what} is named {name:?}: is {near} meant? The names are {known}")
+                    write!(f, "no {what} is named {name:?}; did you mean {near}? The names are {known}")
                 }
             },
         }

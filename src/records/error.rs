@@ -115,7 +115,7 @@ impl fmt::Display for StructError {
             }
             Self::Name(error) => error.fmt(f),
             Self::DuplicateName { name } => {
-                write!(f, "two fields have the name or title {name:?}; each needs its own")
+                write!(f, "the name or title {name:?} occurs twice; each must be unique")
             }
             Self::TooLarge => f.write_str("the size overflows the address space"),
             Self::TooDeep { levels, most } => {

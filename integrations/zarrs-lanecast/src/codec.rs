@@ -55,7 +55,7 @@ fn entries(map: &Map<String, Value>, name: &str) -> Result<Entries, String> {
     let pairs: Vec<Value> = field(map, name)?;
     let pair = |(i, pair)| {
         <(FillValueMetadata, FillValueMetadata)>::deserialize(pair)
-            .map_err(|_| format!("{name}[{i}] is {pair}: it must be a value and what it becomes"))
+            .map_err(|_| format!("{name}[{i}] is {pair}; it must be a pair of a value and what it becomes"))
     };
     pairs.iter().enumerate().map(pair).collect()
 }
@@ -63,7 +63,7 @@ fn entries(map: &Map<String, Value>, name: &str) -> Result<Entries, String> {
 /// Returns an error if there are other keys than the known ones.
 fn check_keys(fields: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
     match fields.keys().find(|key| !known.contains(&key.as_str())) {
-        Some(key) => Err(format!("it has {key:?}; what it may have is {}", known.join(", "))),
+        Some(key) => Err(format!("there is no key {key:?}; the keys are {}", known.join(", "))),
         None => Ok(()),
     }
 }
@@ -74,14 +74,14 @@ impl CastValue {
         let fields = configuration.map_or(&none, |configuration| configuration);
         check_keys(fields, &["data_type", "rounding", "out_of_range", "scalar_map"])
             .map_err(|error| format!("the configuration: {error}"))?;
-        let data_type = fields.get("data_type").ok_or("data_type is not there, and must be")?;
+        let data_type = fields.get("data_type").ok_or("data_type is missing")?;
         let data_type = MetadataV3::deserialize(data_type)
-            .map_err(|_| format!("data_type is {data_type}: it must be a name, or an object that has one"))?;
+            .map_err(|_| format!("data_type is {data_type}; it must be a name, or an object with a name"))?;
         let target = DataType::from_metadata(&data_type).map_err(|error| format!("data_type: {error}"))?;
-        let to = known(&target).map_err(|_| format!("data_type is {}, which is not cast", name(&target)))?;
+        let to = known(&target).map_err(|_| format!("data_type is {}, which is not supported", name(&target)))?;
         let out_of_range = field(fields, "out_of_range")?;
         if out_of_range == Some(OutOfRange::Wrap) && !matches!(to.kind(), Kind::Int(_)) {
-            return Err(format!("out_of_range is \"wrap\": {} is no integer", name(&target)));
+            return Err(format!("out_of_range is \"wrap\", but {} is not an integer", name(&target)));
         }
         let map: Map<String, Value> = field(fields, "scalar_map")?;
         let in_map = |error| format!("scalar_map: {error}");
@@ -118,7 +118,7 @@ fn name(data_type: &DataType) -> Cow<'static, str> {
 /// Returns the code of a value in `scalar_map`.
 fn scalar(data_type: &DataType, value: &FillValueMetadata) -> Result<u64, String> {
     let element = data_type.fill_value_v3(value).map(|value| read(value.as_ne_bytes()));
-    element.map_err(|_| format!("scalar_map: {value} is no {}", name(data_type)))
+    element.map_err(|_| format!("scalar_map: {value} is not a value of {}", name(data_type)))
 }
 
 /// Returns the dtype of a data type, or an error if the codec does not cast it.
@@ -152,7 +152,7 @@ impl CastValue {
         let back = cast(&self.decoder(data_type)?, &encoded).map_err(refused)?;
         if back != fill_value.as_ne_bytes() {
             return Err(CodecError::Other(format!(
-                "cast_value: the fill value of {} is another one after it was cast to {} and back",
+                "cast_value: the fill value of {} changes when it is cast to {} and back",
                 name(data_type),
                 name(&self.target)
             )));

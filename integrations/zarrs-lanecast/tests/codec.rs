@@ -285,28 +285,28 @@ fn what_is_no_configuration() {
     codec(null).unwrap();
     codec(json!({"data_type": "uint8", "scalar_map": {"encode": null, "decode": []}})).unwrap();
     for (wrong, what) in [
-        (json!({}), "data_type is not there"),
+        (json!({}), "data_type is missing"),
         (json!({"data_type": 7}), "data_type is 7"),
         (json!({"data_type": "uint7"}), "data_type: data type uint7"),
-        (json!({"data_type": "complex64"}), "data_type is complex64, which is not cast"),
+        (json!({"data_type": "complex64"}), "data_type is complex64, which is not supported"),
         (json!({"data_type": "uint8", "more": 1}), "configuration: it has \"more\""),
         (json!({"data_type": "uint8", "rounding": "up"}), "rounding is \"up\""),
         (json!({"data_type": "uint8", "rounding": 3}), "rounding is 3"),
         (json!({"data_type": "uint8", "out_of_range": "saturate"}), "out_of_range is \"saturate\""),
-        (json!({"data_type": "float32", "out_of_range": "wrap"}), "\"wrap\": float32 is no integer"),
+        (json!({"data_type": "float32", "out_of_range": "wrap"}), "\"wrap\", but float32 is not an integer"),
         (json!({"data_type": "uint8", "scalar_map": []}), "scalar_map is []"),
         (json!({"data_type": "uint8", "scalar_map": [[], []]}), "scalar_map is [[],[]]"),
-        (json!({"data_type": "uint8", "scalar_map": {"other": []}}), "scalar_map: it has \"other\""),
+        (json!({"data_type": "uint8", "scalar_map": {"other": []}}), "scalar_map: there is no key \"other\"; the keys are encode, decode"),
         (json!({"data_type": "uint8", "scalar_map": {"encode": {}}}), "scalar_map: encode is {}"),
         (
             json!({"data_type": "uint8", "scalar_map": {"encode": [[1, 2], [1]]}}),
             "scalar_map: encode[1] is [1]",
         ),
         (json!({"data_type": "uint8", "scalar_map": {"decode": [[1, 2, 3]]}}), "decode[0] is [1,2,3]"),
-        (json!({"data_type": "uint8", "scalar_map": {"encode": [[1, 300]]}}), "scalar_map: 300 is no uint8"),
+        (json!({"data_type": "uint8", "scalar_map": {"encode": [[1, 300]]}}), "scalar_map: 300 is not a value of uint8"),
         (
             json!({"data_type": "uint8", "scalar_map": {"decode": [["x", 1]]}}),
-            "scalar_map: \"x\" is no uint8",
+            "scalar_map: \"x\" is not a value of uint8",
         ),
     ] {
         let Err(error) = codec(wrong.clone()) else { panic!("{wrong}") };
@@ -316,7 +316,7 @@ fn what_is_no_configuration() {
     let map = json!({"encode": [["nan", 3]]});
     let configuration = json!({"data_type": "uint8", "scalar_map": map});
     let error = encode("float64", configuration, elements![f64: 1f64]).unwrap_err();
-    assert_eq!(error, "cast_value: scalar_map: \"nan\" is no float64");
+    assert_eq!(error, "cast_value: scalar_map: \"nan\" is not a value of float64");
 }
 
 /// The fill value is cast as an element is, and must come back.
