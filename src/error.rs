@@ -182,10 +182,7 @@ impl fmt::Display for Error {
                 "the {side} has {given} bytes; {elements} elements of {dtype} need exactly {needed}"
             ),
             Self::SizeOverflow { side, dtype, elements: usize::MAX } => {
-                write!(
-                    f,
-                    "the {side} has more elements of {dtype} than fit into the address space"
-                )
+                write!(f, "the {side} has more elements of {dtype} than fit into the address space")
             }
             Self::SizeOverflow { side, dtype, elements } => {
                 write!(f, "a {side} of {elements} elements of {dtype} would extend beyond the address space")
@@ -199,11 +196,9 @@ impl fmt::Display for Error {
                 write_available(f)
             }
             Self::BitmapSize { side, elements, needed, given } => {
-                let how = if side == Side::Source { "from its offset on need at least" } else { "need exactly" };
-                write!(
-                    f,
-                    "the bitmap of the {side} has {given} bytes; {elements} elements {how} {needed}"
-                )
+                let how =
+                    if side == Side::Source { "from its offset on need at least" } else { "need exactly" };
+                write!(f, "the bitmap of the {side} has {given} bytes; {elements} elements {how} {needed}")
             }
             Self::Lossy(lossy) => lossy.fmt(f),
             Self::Allocation { dtype, elements } => {

@@ -485,8 +485,14 @@ fn errors_of_structures_say_what_is_wrong() {
         "cannot parse \"[('a',)]\": expected a tuple of a name, a dtype and at most a shape at byte 1"
     );
     assert_eq!(parse("i4"), "cannot parse \"i4\": expected a record at byte 0");
-    assert_eq!(parse("[('a', 'i4')] x"), "cannot parse \"[('a', 'i4')] x\": expected the end of the text at byte 14");
-    assert_eq!(parse("[('a', 'i4'), ('a', 'f4')]"), "the name or title \"a\" occurs twice; each must be unique");
+    assert_eq!(
+        parse("[('a', 'i4')] x"),
+        "cannot parse \"[('a', 'i4')] x\": expected the end of the text at byte 14"
+    );
+    assert_eq!(
+        parse("[('a', 'i4'), ('a', 'f4')]"),
+        "the name or title \"a\" occurs twice; each must be unique"
+    );
     assert_eq!(
         parse("[(('b', 'a'), 'i4'), ('b', 'f4')]"),
         "the name or title \"b\" occurs twice; each must be unique"
@@ -520,7 +526,10 @@ fn errors_of_structures_say_what_is_wrong() {
     );
     let huge = usize::MAX;
     assert_eq!(parse(&format!("[('a', 'f8', ({huge},))]")), "the size overflows the address space");
-    assert_eq!(parse(&format!("[('a', 'u1', ({huge},)), ('b', 'u1')]")), "the size overflows the address space");
+    assert_eq!(
+        parse(&format!("[('a', 'u1', ({huge},)), ('b', 'u1')]")),
+        "the size overflows the address space"
+    );
     assert_eq!(parse(&format!("[('a', 'u1', ({huge}0,))]")), "the size overflows the address space");
     assert!(parse(&"[".repeat(100_000)).contains(": expected a literal with fewer levels"));
     assert!(
@@ -530,7 +539,10 @@ fn errors_of_structures_say_what_is_wrong() {
 
     let promote = |a: &str, b: &str| item(a).promote(&item(b), &Rules::TORCH).unwrap_err().to_string();
     assert_eq!(promote("2i4", "3i4"), "the shapes are [2] and [3]; to promote, they must agree");
-    assert_eq!(promote("i4,", "i4"), "a record and an element have no common dtype; both must be records, or both elements");
+    assert_eq!(
+        promote("i4,", "i4"),
+        "a record and an element have no common dtype; both must be records, or both elements"
+    );
     assert_eq!(promote("i4,", "u2,"), "torch defines no common dtype of uint16, int32");
     assert_eq!(
         promote("[(('T', 'a'), 'i4')]", "[('a', 'i4')]"),
@@ -542,7 +554,10 @@ fn errors_of_structures_say_what_is_wrong() {
         "the field \"b\" starts before the previous one ends, which a list of fields cannot express"
     );
     let error = RecordCaster::new(record("i4,i4"), record("i4,i4,i4"), &CastOptions::new()).unwrap_err();
-    assert_eq!(error.to_string(), "the source has 2 fields; fields are cast by position, and the destination needs 3");
+    assert_eq!(
+        error.to_string(),
+        "the source has 2 fields; fields are cast by position, and the destination needs 3"
+    );
 }
 
 /// Sub-arrays without elements, whose other dimensions may be of any size.

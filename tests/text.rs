@@ -845,10 +845,7 @@ fn what_is_no_batch_is_refused() {
     assert_eq!(parse(&[0, 4], b"123"), wrong(1, Some(4), 0, 3));
     let text = |offsets: &[i32]| parse(offsets, b"123").unwrap_err().to_string();
     assert_eq!(text(&[]), "there are no offsets; n texts need n + 1");
-    assert_eq!(
-        text(&[0, 2, 1]),
-        "offset 2 is 1; it must be at least 2 and at most 3, the number of bytes"
-    );
+    assert_eq!(text(&[0, 2, 1]), "offset 2 is 1; it must be at least 2 and at most 3, the number of bytes");
     // An offset whose low 32 bits are within the bytes.
     let error = text::parse_offsets(&[0, (1i64 << 32) + 1, 3], b"123", &mut [0u8; 2]);
     assert_eq!(error, Err(Error::Offset { index: 1, offset: Some((1 << 32) + 1), least: 0, bytes: 3 }));

@@ -195,7 +195,10 @@ impl TryFrom<&lanecast_options> for CastOptions {
             0 => {}
             1 => options = options.stochastic(o.seed, o.first),
             other => {
-                return Err(say(LANECAST_ERR_OPTIONS, &format_args!("stochastic is {other}; it must be 0 or 1")));
+                return Err(say(
+                    LANECAST_ERR_OPTIONS,
+                    &format_args!("stochastic is {other}; it must be 0 or 1"),
+                ));
             }
         }
         Ok(options)
@@ -270,8 +273,9 @@ unsafe fn read_sized<T: Copy>(what: &str, from: *const T, least: usize) -> Resul
         }
         if let Some(i) = (size_of::<T>()..size).find(|&i| bytes.add(i).read() != 0) {
             let known = size_of::<T>();
-            let text =
-                format_args!("byte {i} of {what} is not zero; this library knows only the first {known} of its {size} bytes");
+            let text = format_args!(
+                "byte {i} of {what} is not zero; this library knows only the first {known} of its {size} bytes"
+            );
             return Err(say(LANECAST_ERR_OPTIONS, &text));
         }
         let mut ours = MaybeUninit::<T>::zeroed();
@@ -685,7 +689,10 @@ fn memory<T>(what: &str, first: *const T, n: usize) -> Result<*const [T], laneca
         return Err(say(LANECAST_ERR_SIZE, &format_args!("{what} does not fit into the address space")));
     }
     if !first.is_aligned() {
-        let text = format_args!("{what} is at the address {first:?}, which is not a multiple of {}", align_of::<T>());
+        let text = format_args!(
+            "{what} is at the address {first:?}, which is not a multiple of {}",
+            align_of::<T>()
+        );
         return Err(say(LANECAST_ERR_SIZE, &text));
     }
     Ok(core::ptr::slice_from_raw_parts(first, n))

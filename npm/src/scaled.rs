@@ -150,7 +150,8 @@ fn job(text: &[u8]) -> Result<Job, String> {
             None if name == "zeroPoints" => has_zeros = true,
             None if name == "profile" => {
                 return Err(
-                    "profile is a field of the scaling here, as in { format: 'mx', profile: 'torchao' }".into()
+                    "profile is a field of the scaling here, as in { format: 'mx', profile: 'torchao' }"
+                        .into(),
                 );
             }
             None => options = set(options, name, value, "scales, zeroPoints, affine")?,

@@ -726,7 +726,8 @@ mod tests {
         }
         let message = |name: &str| name.parse::<DType>().unwrap_err().to_string();
         assert!(
-            message("f32").starts_with("no dtype is named \"f32\"; did you mean float32? The names are bool, ")
+            message("f32")
+                .starts_with("no dtype is named \"f32\"; did you mean float32? The names are bool, ")
         );
         assert!(message("string").starts_with("no dtype is named \"string\"; the names are bool, "));
     }

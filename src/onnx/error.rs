@@ -153,16 +153,25 @@ impl fmt::Display for Error {
                     None => write!(f, "no version of {operator} does"),
                 }
             }
-            Self::ShapeOverflow { shape } => write!(f, "a tensor of shape {shape:?} does not fit into the address space"),
+            Self::ShapeOverflow { shape } => {
+                write!(f, "a tensor of shape {shape:?} does not fit into the address space")
+            }
             Self::Strings { elements, strings } => {
                 write!(f, "the shape has {elements} elements, but there are {strings} strings")
             }
-            Self::NotBytes => f.write_str("a tensor of strings is not made from bytes; make it with Tensor::strings"),
+            Self::NotBytes => {
+                f.write_str("a tensor of strings is not made from bytes; make it with Tensor::strings")
+            }
             Self::Text(error) => error.fmt(f),
             Self::Cast(error) => error.fmt(f),
-            Self::Types { first, second } => write!(f, "the types {first} and {second} differ; they must be the same"),
+            Self::Types { first, second } => {
+                write!(f, "the types {first} and {second} differ; they must be the same")
+            }
             Self::ScaleShape { needed, given } => {
-                write!(f, "the scales or zero points have the shape {given:?}; they need the shape {needed:?}")
+                write!(
+                    f,
+                    "the scales or zero points have the shape {given:?}; they need the shape {needed:?}"
+                )
             }
             Self::Scaled(error) => error.fmt(f),
         }

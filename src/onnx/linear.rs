@@ -207,8 +207,7 @@ fn zero_points<'a>(
     // Compared as float32, so that -0 is zero, too.
     let floats = Cast::new(28, DataType::Float, &[])?.run(zero)?;
     if numbers(&floats)?.as_chunks().0.iter().any(|&bytes| f32::from_le_bytes(bytes) != 0.0) {
-        let what =
-            "zero points of floats must be 0 (only those of float4 and float6 in QuantizeLinear may be other numbers)";
+        let what = "zero points of floats must be 0 (only those of float4 and float6 in QuantizeLinear may be other numbers)";
         return Err(ScaledError::Unsupported { what }.into());
     }
     Ok(None)

@@ -134,7 +134,11 @@ impl<'a> Parser<'a> {
         self.at += 1;
         let mut string = String::new();
         loop {
-            let next = self.rest().chars().next().ok_or_else(|| self.error(start, "a string with a closing quote"))?;
+            let next = self
+                .rest()
+                .chars()
+                .next()
+                .ok_or_else(|| self.error(start, "a string with a closing quote"))?;
             self.at += next.len_utf8();
             match next {
                 _ if next == quote => return Ok(string),

@@ -136,9 +136,9 @@ impl fmt::Display for StructError {
                     "the field {field:?} starts before the previous one ends, which a list of fields cannot express"
                 )
             }
-            Self::NoName => {
-                f.write_str("a field has an empty name, which a list of fields would replace by one with its number")
-            }
+            Self::NoName => f.write_str(
+                "a field has an empty name, which a list of fields would replace by one with its number",
+            ),
             Self::FieldNames { names: [a, b] } => {
                 write!(f, "the fields are named {a:?} and {b:?}; to promote, names and order must agree")
             }
@@ -148,11 +148,14 @@ impl fmt::Display for StructError {
             Self::Shapes { shapes: [a, b] } => {
                 write!(f, "the shapes are {a:?} and {b:?}; to promote, they must agree")
             }
-            Self::RecordAndElement => {
-                f.write_str("a record and an element have no common dtype; both must be records, or both elements")
-            }
+            Self::RecordAndElement => f.write_str(
+                "a record and an element have no common dtype; both must be records, or both elements",
+            ),
             Self::FieldCount { source, needed } => {
-                write!(f, "the source has {source} fields; fields are cast by position, and the destination needs {needed}")
+                write!(
+                    f,
+                    "the source has {source} fields; fields are cast by position, and the destination needs {needed}"
+                )
             }
             Self::BufferSize { side, records, needed, given } => {
                 write!(f, "the {side} has {given} bytes; {records} records need exactly {needed}")

@@ -174,7 +174,10 @@ impl fmt::Display for Error {
                 write!(f, "scales cannot be of {dtype}; they must be real floats of 8, 16 or 32 bits")
             }
             Self::Profile { profile, dtype, scale, action } => {
-                write!(f, "the profile {profile} does not {action} with elements of {dtype} and scales of {scale}")
+                write!(
+                    f,
+                    "the profile {profile} does not {action} with elements of {dtype} and scales of {scale}"
+                )
             }
             Self::ProfileNeeds { profile, what } => write!(f, "the profile {profile} {what}"),
             Self::Dims { dims } => write!(f, "{dims} dimensions are too many; at most 8 are supported"),
@@ -186,7 +189,10 @@ impl fmt::Display for Error {
                 write!(f, "a buffer for shape {shape:?} does not fit into the address space")
             }
             Self::DataBytes { side, shape, dtype, needed, given } => {
-                write!(f, "the {side} has {given} bytes; {dtype} data of shape {shape:?} need exactly {needed}")
+                write!(
+                    f,
+                    "the {side} has {given} bytes; {dtype} data of shape {shape:?} need exactly {needed}"
+                )
             }
             Self::ScaleBytes { what, shape, block, scales, dtype, needed, given } => write!(
                 f,
@@ -195,7 +201,7 @@ impl fmt::Display for Error {
             ),
             Self::ScaleShape { what, shape, block, needed, given } => write!(
                 f,
-                "data of shape {shape:?} in blocks of {block:?} need {what} of shape {needed:?}; given are {given:?}"
+                "data of shape {shape:?} in blocks of {block:?} need {what} of shape {needed:?}, not {given:?}"
             ),
             Self::RowBytes { what, needed, given } => {
                 write!(f, "a row of {what} takes {needed} bytes, but rows begin only {given} bytes apart")

@@ -225,7 +225,7 @@ impl Scaling {
     /// ```
     /// use lanecast::scaled::Scaling;
     /// let error = Scaling::deepseek().check_scale_shape(&[512, 7168], &[224, 4]).unwrap_err();
-    /// assert_eq!(error.to_string(), "data of shape [512, 7168] in blocks of [128, 128] need scales of shape [4, 56]; given are [224, 4]");
+    /// assert_eq!(error.to_string(), "data of shape [512, 7168] in blocks of [128, 128] need scales of shape [4, 56], not [224, 4]");
     /// ```
     ///
     /// # Errors

@@ -215,9 +215,7 @@ fn check_factor(steps: Steps, scaling: &Scaling) -> Result<(), Error> {
     match steps {
         Steps::Own => {}
         Steps::CompressedNvfp4 if !is_divisor => {
-            return needs(
-                "divides by a tensor scale in NVFP4: give one to divide by, or have it computed",
-            );
+            return needs("divides by a tensor scale in NVFP4: give one to divide by, or have it computed");
         }
         Steps::CompressedNvfp4 => {}
         Steps::ModeloptNvfp4 | Steps::ComfyNvfp4

@@ -200,7 +200,9 @@ impl Places {
             }
             (ScaleLayout::RowMajor, Some(given)) => given,
             (_, Some(_)) => {
-                return Err(Error::Unsupported { what: "scale_row_bytes is only for scales in row-major order" });
+                return Err(Error::Unsupported {
+                    what: "scale_row_bytes is only for scales in row-major order",
+                });
             }
             (_, None) => tight,
         };

@@ -106,7 +106,10 @@ impl fmt::Display for Error {
                 }
             }
             Self::LengthMismatch { texts, elements } => {
-                write!(f, "there are {texts} texts and {elements} elements; there must be the same number of both")
+                write!(
+                    f,
+                    "there are {texts} texts and {elements} elements; there must be the same number of both"
+                )
             }
             Self::Offset { offset: None, .. } => f.write_str("there are no offsets; n texts need n + 1"),
             Self::Offset { index, offset: Some(offset), least, bytes } => write!(
@@ -114,9 +117,13 @@ impl fmt::Display for Error {
                 "offset {index} is {offset}; it must be at least {least} and at most {bytes}, the number of bytes"
             ),
             Self::NotUtf8 { index } => write!(f, "text {index} is not UTF-8"),
-            Self::OffsetOverflow { bytes } => write!(f, "the texts have {bytes} bytes, more than their offsets can count"),
+            Self::OffsetOverflow { bytes } => {
+                write!(f, "the texts have {bytes} bytes, more than their offsets can count")
+            }
             Self::Allocation { bytes } => write!(f, "no memory for {bytes} bytes of texts or offsets"),
-            Self::Complex { dtype } => write!(f, "{dtype} is complex; complex numbers are not read or written as text"),
+            Self::Complex { dtype } => {
+                write!(f, "{dtype} is complex; complex numbers are not read or written as text")
+            }
             Self::Cast(error) => error.fmt(f),
         }
     }

@@ -598,16 +598,8 @@ fn refused(isa: Isa) {
     let nvfp4 = Scaling::nvfp4();
     for (profile, tensor_scale, what) in [
         (Profile::Modelopt, TensorScale::None, "multiplies by a tensor scale in NVFP4: give one"),
-        (
-            Profile::Comfy,
-            TensorScale::Divide(2.0),
-            "multiplies by a tensor scale in NVFP4: give one",
-        ),
-        (
-            Profile::CompressedTensors,
-            TensorScale::None,
-            "divides by a tensor scale in NVFP4: give one",
-        ),
+        (Profile::Comfy, TensorScale::Divide(2.0), "multiplies by a tensor scale in NVFP4: give one"),
+        (Profile::CompressedTensors, TensorScale::None, "divides by a tensor scale in NVFP4: give one"),
         (
             Profile::Torchao,
             TensorScale::ComputeDivide,
@@ -642,7 +634,8 @@ fn refused(isa: Isa) {
     );
     says(
         error(DType::F32, DType::I8, Scaling::per_tensor(DType::F32).rule(ScaleRule::Floor)),
-        "scales of float8_e8m0fnu need another rule than amax; all other scales need the rule amax".to_owned(),
+        "scales of float8_e8m0fnu need another rule than amax; all other scales need the rule amax"
+            .to_owned(),
     );
     let refused = |from, to| Requantizer::new((e4m3, from), (e4m3, to), &options).unwrap_err();
     for (from, to) in [(&Scaling::mx(), &mx), (&mx, &Scaling::mx())] {

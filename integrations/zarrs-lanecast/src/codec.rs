@@ -78,7 +78,8 @@ impl CastValue {
         let data_type = MetadataV3::deserialize(data_type)
             .map_err(|_| format!("data_type is {data_type}; it must be a name, or an object with a name"))?;
         let target = DataType::from_metadata(&data_type).map_err(|error| format!("data_type: {error}"))?;
-        let to = known(&target).map_err(|_| format!("data_type is {}, which is not supported", name(&target)))?;
+        let to =
+            known(&target).map_err(|_| format!("data_type is {}, which is not supported", name(&target)))?;
         let out_of_range = field(fields, "out_of_range")?;
         if out_of_range == Some(OutOfRange::Wrap) && !matches!(to.kind(), Kind::Int(_)) {
             return Err(format!("out_of_range is \"wrap\", but {} is not an integer", name(&target)));
