@@ -318,8 +318,16 @@ fn failures_say_what_was_given() {
     for (status, text, o) in [
         (LANECAST_ERR_OPTIONS, "rounding is 9; the codes are 0 to 4", with(|o| o.rounding = 9)),
         (LANECAST_ERR_OPTIONS, "isa is 6; the codes are 0 to 5", with(|o| o.isa = 6)),
-        (LANECAST_ERR_OPTIONS, "a reserved field of the options is not zero", with(|o| o.reserved[1] = 1)),
-        (LANECAST_ERR_OPTIONS, "the size of o is 1; it is 20 at least", with(|o| o.size = 1)),
+        (
+            LANECAST_ERR_OPTIONS,
+            "the reserved fields of the options must be zero",
+            with(|o| o.reserved[1] = 1),
+        ),
+        (
+            LANECAST_ERR_OPTIONS,
+            "the size of o is 1; it must be at least 20 (the init functions set it)",
+            with(|o| o.size = 1),
+        ),
     ] {
         assert_eq!(cast(f32, &src, f32, &mut dst, 1, &o), status);
         assert!(message().contains(text), "{}", message());
@@ -342,7 +350,7 @@ fn failures_say_what_was_given() {
             r#"no profile is named "jax"; the names are onnx, numpy, torch, ml_dtypes, rust_as"#
         );
         assert_eq!(lanecast_dtype_from_name(c"\xFF".as_ptr(), &mut code), LANECAST_ERR_NAME);
-        assert_eq!(message(), r#"name is "\xff", which is no UTF-8 and names nothing"#);
+        assert_eq!(message(), r#"name is "\xff", which is not UTF-8, and names nothing"#);
         let operands = [LANECAST_DTYPE_FLOAT8_E4M3FN, LANECAST_DTYPE_FLOAT8_E5M2];
         let status = lanecast_promote(c"numpy".as_ptr(), operands.as_ptr(), 2, &mut code);
         assert_eq!(status, LANECAST_ERR_UNDEFINED);

@@ -82,7 +82,7 @@ for (const lanecast of both) {
     const first = Array.from({ length: 100 }, (_, i) => i).filter((i) => words[i] === 0x3f81);
     assert.deepEqual(first, [13, 22, 28, 30, 35, 37, 44, 48, 50, 51, 52, 54, 65, 69, 70, 76, 77, 87, 91, 94, 95]);
     for (const wrong of [-1, 0.5, '7', null, {}, { seed: 1, first: -1n }, 1n << 64n]) {
-      assert.throws(() => cast(x, wrong), (e) => e instanceof LanecastError && /of stochastic is .*: it is an integer/.test(e.message));
+      assert.throws(() => cast(x, wrong), (e) => e instanceof LanecastError && /of stochastic is .*; it must be a non-negative safe integer/.test(e.message));
     }
   });
 

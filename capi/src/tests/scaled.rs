@@ -216,7 +216,7 @@ fn what_is_wrong_is_said_and_nothing_written() {
     fails(99, &mx, 1, LANECAST_ERR_DTYPE, "no dtype has the code 99");
     fails(fp4, &mx, 2, LANECAST_ERR_OPTIONS, "compute is 2; the codes are 0 to 1");
     for (wrong, text) in [
-        (lanecast_scaling { size: 20, ..mx }, "at least (the init functions set it)"),
+        (lanecast_scaling { size: 20, ..mx }, " (the init functions set it)"),
         (lanecast_scaling { profile: 11, ..mx }, "profile is 11; the codes are 0 to 10"),
         (lanecast_scaling { profile: 8, ..mx }, "the profile gpt_oss"),
         (lanecast_scaling { rule: 6, ..mx }, "rule is 6; the codes are 0 to 5"),
@@ -565,7 +565,7 @@ fn what_an_argument_forbids_touches_no_buffer() {
     };
     for (zeros, how, text) in [
         (zero.as_ptr(), null(), "floats have no zero point"),
-        (null(), &raw const none, "at least (the init functions set it)"),
+        (null(), &raw const none, " (the init functions set it)"),
     ] {
         let (mut to_codes, mut to_scale) = (codes, scale);
         // SAFETY: as above.
