@@ -360,7 +360,7 @@ fn failures_say_what_was_given() {
     struct Later(lanecast_options, [u8; 12]);
     let later = Later(lanecast_options { size: 60, ..defaults() }, [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     assert_eq!(cast(f32, &src, f32, &mut dst, 1, (&raw const later).cast()), LANECAST_ERR_OPTIONS);
-    assert_eq!(message(), "byte 53 of o is not zero; this library knows 48 of its 60");
+    assert_eq!(message(), "byte 53 of o is not zero; this library knows only the first 48 of its 60 bytes");
 }
 
 /// A call with a pointer that is wrong says which.
@@ -439,7 +439,7 @@ fn failures_name_the_pointer() {
         let odd = (&raw const shape).byte_add(1);
         assert_eq!(strided(src, &stride, dst, &stride, odd), size);
         assert!(
-            message().starts_with("shape is at 0x") && message().contains("not a multiple of "),
+            message().starts_with("shape is at the address 0x") && message().contains("not a multiple of "),
             "{}",
             message()
         );
