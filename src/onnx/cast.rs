@@ -476,7 +476,7 @@ impl CastLike {
     ///
     /// ```
     /// use lanecast::onnx::CastLike;
-    /// assert_eq!(CastLike::new(14, &[]).unwrap_err().to_string(), "opset 14 has no CastLike; CastLike-15 is the first");
+    /// assert_eq!(CastLike::new(14, &[]).unwrap_err().to_string(), "opset 14 has no operator CastLike; CastLike-15 is its first version");
     /// ```
     ///
     /// # Errors

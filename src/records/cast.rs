@@ -73,7 +73,7 @@ impl RecordCaster {
     /// use lanecast::{records::{RecordCaster, StructDType}, CastOptions, DType};
     /// let record: StructDType = "i4,f4".parse()?;
     /// let error = RecordCaster::new(&record, DType::I32, &CastOptions::new()).unwrap_err();
-    /// assert_eq!(error.to_string(), "the source has 2 fields; to cast them by position it needs 1");
+    /// assert_eq!(error.to_string(), "the source has 2 fields; fields are cast by position, and the destination needs 1");
     /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     ///
