@@ -863,7 +863,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> MarksBeyond
 {
     ops! {
         f32_to_i32_or_min(self, a: __m512i) -> __m512i = self.f32_to_i32(a);
-        f32_to_asked_i32_or_min(self, a: __m512i) -> __m512i = _mm512_cvt_roundps_epi32::<TO_FLOAT>(self.ps(a));
+        f32_to_nearest_i32_or_min(self, a: __m512i) -> __m512i = _mm512_cvt_roundps_epi32::<TO_FLOAT>(self.ps(a));
         f64_to_i32_or_min(self, a: [__m512i; 2]) -> __m512i = self.f64_to_i32(a);
     }
 }

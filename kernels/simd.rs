@@ -909,9 +909,9 @@ pub(crate) trait SearchesNans: Simd {
 pub(crate) trait MarksBeyond: SearchesNans {
     /// Converts; what is out of range becomes the minimum, and so does a NaN.
     fn f32_to_i32_or_min(self, a: Self::V) -> Self::V;
-    /// As that, but rounds as the control register says.
+    /// As that, but rounds to nearest even, as the control register must say.
     #[inline(always)]
-    fn f32_to_asked_i32_or_min(self, a: Self::V) -> Self::V {
+    fn f32_to_nearest_i32_or_min(self, a: Self::V) -> Self::V {
         self.f32_to_i32_or_min(self.asked_f32(a))
     }
     fn f64_to_i32_or_min(self, a: [Self::V; 2]) -> Self::V;
@@ -1306,6 +1306,18 @@ mod tests {
         narrows(isa, &shorts, |v| isa.narrow_u16(v), |x| (x as u16).min(255) as u8);
         let ints: Vec<i32> =
             bits.iter().map(|&x| (x >> 3) as i32).chain([i32::MIN, i32::MAX, 65535, 65536]).collect();
+        for (some, bits) in ints.windows(64).zip([1u32, 0x3FFC, 0x7FFF_FFFF, 1 << 20].into_iter().cycle()) {
+            let registers = [0, 1, 2, 3].map(|k| register(isa, &some[k * I::BYTES / 4..]));
+            let expected = some[..I::BYTES].iter().all(|&x| x as u32 & bits != 0);
+            assert_eq!(isa.all_have32(registers, bits), expected, "{some:x?} {bits:x}");
+            for lane in 0..I::BYTES {
+                let mut some = [-1i32; 64];
+                some[lane] = !(bits as i32);
+                let registers = [0, 1, 2, 3].map(|k| register(isa, &some[k * I::BYTES / 4..]));
+                assert!(!isa.all_have32(registers, bits), "{lane}");
+            }
+            assert!(isa.all_have32([isa.splat32(bits & bits.wrapping_neg()); 4], bits));
+        }
         narrows(isa, &ints, |v| isa.narrow_s32(v), |x| x.clamp(i16::MIN.into(), i16::MAX.into()) as i16);
         narrows(isa, &ints, |v| isa.narrow_s32_to_u16(v), |x| x.clamp(0, 65535) as u16);
         narrows(isa, &ints, |v| isa.narrow_u32(v), |x| (x as u32).min(65535) as u16);
@@ -1425,7 +1437,7 @@ mod tests {
         let expected = |x: f64| if fits(x) { x as i32 } else { i32::MIN };
         maps(isa, &whole, |v| isa.f32_to_i32_or_min(v), |x| expected(x.into()));
         let nearest = |x: f32| expected(f64::from(x).round_ties_even());
-        maps(isa, &singles(), |v| isa.f32_to_asked_i32_or_min(v), nearest);
+        maps(isa, &singles(), |v| isa.f32_to_nearest_i32_or_min(v), nearest);
         let whole: Vec<f64> = whole.iter().map(|&x| f64::from(x)).collect();
         narrows(isa, &whole, |v| isa.f64_to_i32_or_min(v), expected);
     }
@@ -1445,7 +1457,7 @@ mod tests {
         #[cfg(isa = "avx512")]
         check::<super::super::avx512::Zmm>(
             Isa::Avx512,
-            &[keeps_its_word, is_quiet, rounds_to_bf16, searches_nans],
+            &[keeps_its_word, is_quiet, rounds_to_bf16, searches_nans, marks_beyond],
         );
         #[cfg(isa = "avx2")]
         check::<super::super::avx2::Avx2>(

@@ -39,6 +39,8 @@ pub(in crate::kernels) struct Clamp<V> {
 enum Rounds {
     /// Truncates.
     Cut,
+    /// Rounds to nearest even, as the control register says then.
+    Even,
     /// Rounds as the control register says.
     Rounded,
     /// Rounds to nearest, ties away from zero.
@@ -46,10 +48,17 @@ enum Rounds {
 }
 
 impl Rounds {
+    /// Whether conversions must round as the control register says.
+    #[inline(always)]
+    fn asks(self) -> bool {
+        matches!(self, Self::Even | Self::Rounded)
+    }
+
     fn new(job: &Job) -> Self {
         match job.policy.rounding {
             Rounding::TowardZero => Self::Cut,
             Rounding::NearestAway => Self::Away,
+            Rounding::NearestEven => Self::Even,
             _ => Self::Rounded,
         }
     }
@@ -89,7 +98,7 @@ where
     fn block(isa: I, k: &Clamp<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
         if k.how != Rounds::Away
             && let Some(v) = S::f16(src)
-            && let Some(v) = isa.f16_to_words(k.extras, v, k.how == Rounds::Rounded, k.signed)
+            && let Some(v) = isa.f16_to_words(k.extras, v, k.how.asks(), k.signed)
         {
             return saturated16::<I, Bits<BITS>>(isa, v, [k.signed, k.fills], [k.least, k.most, k.mask]);
         }
@@ -211,11 +220,11 @@ impl<I: MarksBeyond> ToIntegers<I> for ByLimits {
             return W::of32::<I, false>(isa, v, k.mask);
         }
         let x = numbers32(isa, k, x);
-        let x = registers!(4, K => isa.min_or_nan_f32(k.high, x[K]));
-        let v = if k.how == Rounds::Rounded {
-            registers!(4, K => isa.f32_to_asked_i32_or_min(x[K]))
+        let v = if k.how == Rounds::Even {
+            registers!(4, K => isa.f32_to_nearest_i32_or_min(isa.min_or_nan_f32(k.high, x[K])))
         } else {
-            registers!(4, K => isa.f32_to_i32_or_min(x[K]))
+            let x = asked32(isa, x, k.how);
+            registers!(4, K => isa.f32_to_i32_or_min(isa.min_or_nan_f32(k.high, x[K])))
         };
         packed32::<I, W>(isa, v, k.signed, [k.least, k.mask])
     }
@@ -294,15 +303,15 @@ impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
     }
 }
 
-/// Prepares numbers such that conversions round them as the control register says ([`Rounds::Rounded`]).
+/// Prepares numbers such that conversions round them as the control register says ([`Rounds::asks`]).
 #[inline(always)]
 fn asked32<I: Simd>(isa: I, x: [I::V; 4], how: Rounds) -> [I::V; 4] {
-    if how == Rounds::Rounded { registers!(4, K => isa.asked_f32(x[K])) } else { x }
+    if how.asks() { registers!(4, K => isa.asked_f32(x[K])) } else { x }
 }
 
 #[inline(always)]
 fn asked64<I: Simd>(isa: I, x: [I::V; 8], how: Rounds) -> [I::V; 8] {
-    if how == Rounds::Rounded { registers!(8, K => isa.asked_f64(x[K])) } else { x }
+    if how.asks() { registers!(8, K => isa.asked_f64(x[K])) } else { x }
 }
 
 /// Replaces NaN by 0 if the target is signed. (Conversions to unsigned integers themselves make 0 of a NaN, as of negative numbers.)
@@ -346,7 +355,7 @@ fn number64<I: Simd>(isa: I, x: I::V, half: I::V, away: bool) -> I::V {
 fn whole32<I: Simd>(isa: I, x: [I::V; 4], half: I::V, how: Rounds) -> [I::V; 4] {
     match how {
         Rounds::Cut => x,
-        Rounds::Rounded => registers!(4, K => isa.round_f32(x[K])),
+        Rounds::Even | Rounds::Rounded => registers!(4, K => isa.round_f32(x[K])),
         Rounds::Away => registers!(4, K => number32(isa, x[K], half, true)),
     }
 }
@@ -355,7 +364,7 @@ fn whole32<I: Simd>(isa: I, x: [I::V; 4], half: I::V, how: Rounds) -> [I::V; 4] 
 fn whole64<I: Simd>(isa: I, x: [I::V; 8], half: I::V, how: Rounds) -> [I::V; 8] {
     match how {
         Rounds::Cut => x,
-        Rounds::Rounded => registers!(8, K => isa.round_f64(x[K])),
+        Rounds::Even | Rounds::Rounded => registers!(8, K => isa.round_f64(x[K])),
         Rounds::Away => registers!(8, K => number64(isa, x[K], half, true)),
     }
 }
@@ -568,7 +577,7 @@ impl<I: Simd> Codec<I> for ToWrapped {
         let x = src.block;
         registers!(8, K => {
             let x = number64(isa, x[K], k.half, k.how == Rounds::Away);
-            let near = isa.f64_to_i64(if k.how == Rounds::Rounded { isa.asked_f64(x) } else { x });
+            let near = isa.f64_to_i64(if k.how.asks() { isa.asked_f64(x) } else { x });
             let magnitude = isa.and(x, isa.splat64(!SIGN64));
             let mantissa = isa.or(isa.and(x, isa.splat64(HIDDEN - 1)), isa.splat64(HIDDEN));
             let shift = isa.sub64(isa.shr64::<52>(magnitude), isa.splat64(1023 + 52));

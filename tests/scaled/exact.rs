@@ -634,7 +634,7 @@ fn refused(isa: Isa) {
     );
     says(
         error(DType::F32, DType::I8, Scaling::per_tensor(DType::F32).rule(ScaleRule::Floor)),
-        "scales of float8_e8m0fnu need another rule than amax; all other scales need the rule amax"
+        "scales of float8_e8m0fnu need a rule other than amax; all other scales need the rule amax"
             .to_owned(),
     );
     let refused = |from, to| Requantizer::new((e4m3, from), (e4m3, to), &options).unwrap_err();

@@ -560,7 +560,8 @@ fn packages_beside_ties(isa: Isa) {
         |x: f64, ulps: usize| (x as f32).to_bits().wrapping_add(ulps as u32).wrapping_sub(3).to_ne_bytes();
     let shape = [32, 64];
     let n = shape[0] * shape[1];
-    for (to, plain) in steps_of_packages() {
+    let (all, mut ran) = (steps_of_packages(), 0);
+    for &(to, plain) in &all {
         let codes: Vec<u8> = (0..=u8::MAX >> (8 - to.bits())).collect();
         let mut values = floats(&codes, to, codes.len());
         values.retain(|x| x.is_finite() && *x >= 0.0);
@@ -576,6 +577,7 @@ fn packages_beside_ties(isa: Isa) {
             let scaling = plain.tensor_scale(tensor);
             let new = |isa| Quantizer::new(from, to, &scaling, &CastOptions::new().isa(isa)).ok();
             let (Some(reference), Some(q)) = (new(Isa::Scalar), new(isa)) else { continue };
+            ran += 1;
             let significant = if from == BF16 { 8.0 } else { 11.0 };
             let size = q.scale_bytes(&shape).expect("a size");
             let groups = size * 8 / scaling.scale_dtype.bits() as usize;
@@ -616,6 +618,7 @@ fn packages_beside_ties(isa: Isa) {
             assert_eq!(x, None, "{isa} {from} -> {to}: {scaling:?}");
         }
     }
+    assert!(2 * ran > 3 * 8 * all.len(), "{ran} of {}", 3 * 8 * all.len());
 }
 
 /// Quotients next to ties between floats of 16 bits. Where these are subnormal in bfloat16 they also are in float32, and lose bits there.

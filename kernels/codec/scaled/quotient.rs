@@ -22,6 +22,7 @@ use crate::kernels::simd::Simd;
 /// t = x - m * S             of which the sign is exact: m and a neighbour of it are nearer to each other than that loses
 /// q = m and a last bit      up or down, as the sign of t says, unless t is 0
 /// ```
+/// With [`How::OverAtTies`] such blocks are divided instead.
 pub(in crate::kernels) type Quotient<S, T> = Scaled<Of<S, Divided<T>>>;
 
 /// See [`Quotient`].
@@ -129,7 +130,8 @@ pub(in crate::kernels) trait Ties {
     /// Whether one of these quotients may be on the wrong side of a tie, or its exact value may be a tie.
     ///
     /// In `x * (1 / S)`, the error is below 2^-24 for each of S, which may be a scale with the factor of the tensor, the
-    /// inverse, and the product: in all, less than 4 units in the last of 24 bits.
+    /// inverse, and the product: in all, less than 4 units in the last of 24 bits. (With [`How::OverAtTies`] there is no factor,
+    /// and what counts is the quotient rounded to float32, which adds half a unit.)
     fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool;
 }
 

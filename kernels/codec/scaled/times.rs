@@ -46,7 +46,7 @@ pub(super) fn product<I: Simd>(isa: I, mut c: [I::V; 4], mut s: [I::V; 4], scale
         c = registers!(4, K => isa.mul_f32(c[K], s[K]));
         s = [isa.splat32(scale.tensor.by.to_bits()); 4];
     }
-    // The others do not occur: nothing is divided by its scale here.
+    // `How::Over` and `How::OverAtTies` do not occur: nothing is divided by its scale here.
     match (scale.how, scale.tensor.divides) {
         (How::Near, false) => registers!(4, K => isa.mul_f32(c[K], s[K])),
         (How::Near, true) => registers!(4, K => isa.div_f32(c[K], s[K])),

@@ -325,16 +325,18 @@ impl Divide<'_> {
 
     /// Returns how a profile divides by the scales, and computes their inverses where they serve for that.
     ///
-    /// Where a profile rounds quotients to bfloat16, elements and scales are bfloat16s. Ties of bfloat16 have 9 bits and are odd, so
-    /// no such quotient is one, or within 2^-17 of one: the product with the inverse, which is nearer, is as good. Quotients of
-    /// float16s may be as near as an ulp of float32.
+    /// Where a profile rounds quotients to bfloat16, elements and scales are bfloat16s. Ties between normal bfloat16s have 9 bits and
+    /// are odd, so no such quotient is one, or within 2^-17 of one, relative to it: the product with the inverse, which is nearer,
+    /// is as good. (Among subnormals a quotient may be a tie, and the product is rounded to it, because float32 has few bits there,
+    /// too.) Quotients of float16s may be as near as an ulp of float32.
     fn by_inverses(&self, groups: usize, buffers: &mut Buffers) -> How {
         let (how, Quantize { from, to, .. }) = (self.decided.how, *self.job.quantize);
         let keeps = self.decided.others.keeps && from != DType::F32;
         let by_inverses = match from {
             DType::BF16 if keeps => How::Near,
             _ if keeps => How::Over,
-            // Registers of up to 32 bytes divide as fast as they find ties of floats; and float4 has short blocks.
+            // Registers of up to 32 bytes divide as fast as they find ties of floats. Floats of fewer than 8 bits mostly have short
+            // blocks, for which inverses do not pay.
             _ if to.float_format().is_some() && (self.isa.isa() != Isa::Avx512 || to.bits() < 8) => How::Over,
             _ => How::OverAtTies,
         };
