@@ -48,8 +48,8 @@ private:
 class lossy : public error {
 public:
     explicit lossy(const lanecast_report &report)
-        : error(LANECAST_ERR_LOSSY, "the cast would lose elements; the first of them is element " +
-                                        std::to_string(report.first) + " of " + std::to_string(report.elements)),
+        : error(LANECAST_ERR_LOSSY, "the cast would lose elements; the first is at index " + std::to_string(report.first) +
+                                        ", of " + std::to_string(report.elements) + " elements"),
           report_(report)
     {
     }
@@ -242,7 +242,7 @@ inline std::size_t product(const std::vector<std::size_t> &shape)
     std::size_t count = 1;
     for (const std::size_t length : shape) {
         if (count > SIZE_MAX / length)
-            throw std::invalid_argument("lanecast: the product of " + text(shape) + " overflows the address space");
+            throw std::invalid_argument("lanecast: a range of shape " + text(shape) + " does not fit into the address space");
         count *= length;
     }
     return count;

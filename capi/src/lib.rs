@@ -662,7 +662,7 @@ unsafe fn whole_buffers<'a>(
     if n == 0 {
         return Ok(None);
     }
-    let text = format_args!("first + n is {first} + {n}, more elements than fit into the address space");
+    let text = format_args!("first + n is {first} + {n}, more than a size_t holds");
     let all = first.checked_add(n).ok_or_else(|| say(LANECAST_ERR_SIZE, &text))?;
     // Where the number of bytes overflows, `memory` refuses the buffer.
     let size = |dtype: DType, n, packing| dtype.byte_len(n, packing).unwrap_or(usize::MAX);

@@ -119,9 +119,9 @@ static void views()
     const auto refused = [&](auto &&from, auto &&to) {
         return message<lanecast::lossy>([&] { lanecast::try_cast(from, to); });
     };
-    CHECK(refused(tall, turned) == "the cast would lose elements; the first of them is element 1000 of 300000");
-    CHECK(refused(tall, into) == "the cast would lose elements; the first of them is element 1000 of 300000");
-    CHECK(refused(many, into) == "the cast would lose elements; the first of them is element 1 of 300000");
+    CHECK(refused(tall, turned) == "the cast would lose elements; the first is at index 1000, of 300000 elements");
+    CHECK(refused(tall, into) == "the cast would lose elements; the first is at index 1000, of 300000 elements");
+    CHECK(refused(many, into) == "the cast would lose elements; the first is at index 1, of 300000 elements");
     CHECK(turned == std::vector<std::uint8_t>(many.size(), 9));
     many[1] = 255.0f;
     lanecast::try_cast(tall, into);
@@ -378,7 +378,7 @@ int main()
     CHECK(message<lanecast::error>([&] { lanecast::cast_checked(many, many, validity); }).find("overlap") != std::string::npos);
     codes.assign(codes.size(), 9);
     CHECK(message<lanecast::lossy>([&] { lanecast::try_cast(many, codes); }) ==
-          "the cast would lose elements; the first of them is element 7 of 300000");
+          "the cast would lose elements; the first is at index 7, of 300000 elements");
     CHECK(codes.front() == 9 && codes.back() == 9);
     many[7] = 0.0f;
     lanecast::try_cast(many, codes);

@@ -235,7 +235,7 @@ impl Limits {
 pub(crate) struct Cast {
     /// A .npy file, or a file of raw numbers, which need --from; - is standard input (raw numbers)
     pub(crate) src: PathBuf,
-    /// The file to write: a .npy file if its name ends so, otherwise raw numbers; - is standard output (raw numbers)
+    /// The file to write: a .npy file if its name ends in .npy, otherwise raw numbers; - is standard output (raw numbers)
     pub(crate) dst: PathBuf,
     /// The dtype of the result: bf16, f16, e4m3, int8, ..
     #[arg(long, value_name = "DTYPE")]

@@ -161,10 +161,10 @@ fn read_npy_header(path: &Path, source: &dyn Source) -> Result<(NpyHeader, u64)>
         _ => return Err(bad("not a .npy file".to_owned())),
     };
     if length > head.len() as u64 {
-        return Err(bad(format!(
-            "the header takes {length} bytes; the file has {}, and at most {MOST} are read",
-            source.len()
-        )));
+        return Err(bad(match source.len() {
+            bytes if length > bytes => format!("the header takes {length} bytes, but the file has {bytes}"),
+            _ => format!("the header takes {length} bytes; at most {MOST} are read"),
+        }));
     }
     // ml_dtypes writes float8_e5m2 as `f1` (and its other dtypes as bytes), which the library that parses headers does not know.
     let head = float8_as_bytes(&head[..length as usize]);

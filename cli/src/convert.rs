@@ -532,7 +532,7 @@ fn another_plan(args: &Convert) -> Failure {
         None => "--force starts over".to_owned(),
     };
     Failure::refused(format!("{dst} was made by another conversion"))
-        .help(format!("the source, the options or the version of lanecast have changed: {help}"))
+        .help(format!("the source, the options or the version of lanecast has changed: {help}"))
 }
 
 /// Whether the result at DST, or a file of it, was made by another plan.

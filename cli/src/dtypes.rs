@@ -135,7 +135,9 @@ pub(crate) fn parse(name: &str, others: &[&'static str]) -> Result<DType> {
         let word = name.to_lowercase().replace("float", "fp");
         if others.len() > 1 && others.iter().any(|other| other.contains(&word)) {
             let error = Failure::usage(format!("no dtype and no layout is called '{name}'"));
-            return error.help(format!("did you mean one of {}?", those_with(&word, others)));
+            let close = those_with(&word, others);
+            let one_of = if close.contains(',') { "one of " } else { "" };
+            return error.help(format!("did you mean {one_of}{close}?"));
         }
         let all = SHORT
             .iter()

@@ -8,7 +8,7 @@ use lanecast::scaled::{ScaleLayout, Scaling, TensorScale};
 use lanecast::{DType, Packing};
 use regex::Regex;
 use safetensors::Dtype;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::checkpoint::{Checkpoint, Name, Tensor};
 use crate::dtypes;
@@ -302,8 +302,10 @@ impl Names {
 
 /// Refuses weights that compressed-tensors transformed before it quantised them.
 fn check_transforms(it: &Checkpoint) -> Result<()> {
+    let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
     let transforms = it.claims().and_then(|claim| claim.get("transform_config")?.as_object());
-    if transforms.is_none_or(|transforms| transforms.is_empty()) {
+    // An empty list of transformations may be there.
+    if transforms.is_none_or(|it| it.iter().all(|(key, value)| key == "config_groups" && is_empty(value))) {
         return Ok(());
     }
     let what = "config.json says that weights are transformed (transform_config)";
@@ -343,11 +345,9 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
         if !fits.is_empty() && !fits.iter().any(|(_, _, layouts, _)| layouts.contains(&weight.layout)) {
             let said: Vec<_> =
                 fits.iter().flat_map(|(_, _, layouts, _)| layouts).map(|layout| layout.name()).collect();
-            let what = format!(
-                "config.json, {}: [{}] expected, but the tensors are {is}",
-                fits[0].0,
-                said.join(", ")
-            );
+            let said =
+                if said.is_empty() { "a format that is not read".to_owned() } else { said.join(" or ") };
+            let what = format!("config.json, {}, says {said}, but the tensors are {is}", fits[0].0,);
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
         if let [(name, .., Some(claim))] = fits[..]
@@ -793,7 +793,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
             of(zeros)
         );
         Failure::refused(what)
-            .help("of 4 bits, K inputs and N outputs have codes I32 [K / 8, N] (GPTQ) or [K, N / 8] (AWQ), scales F16 [K / group, N], zero points I32 [K / group, N / 8]; N is a multiple of 32")
+            .help("weights of 4 bits with K inputs and N outputs have codes I32 [K / 8, N] (GPTQ) or [K, N / 8] (AWQ), scales F16 [K / group, N], zero points I32 [K / group, N / 8]; N is a multiple of 32")
             .option(copy())
     };
     let (&[rows, words], &[groups, outputs], &[zero_groups, zero_words]) =

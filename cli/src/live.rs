@@ -267,7 +267,7 @@ impl Live {
             return Ok(());
         }
         let what = format!(
-            "{}: bytes {offset} to {end} differ from what was written when they are read back",
+            "{}: bytes {offset} to {end}, read back, differ from what was written",
             self.path.display()
         );
         Err(Failure::system(what).help("the disk or the memory may be faulty"))

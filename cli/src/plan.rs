@@ -644,8 +644,8 @@ impl Planner<'_> {
     /// Returns the error of a rule or profile that cannot do what is asked for.
     fn of_options(&self, what: &str, failure: Failure) -> Failure {
         let option = if self.args.scale_rule.is_some() { "--scale-rule" } else { "--profile" };
-        let message = failure.message.replace("Amax", "amax"); // As the option is spelt.
-        Failure::usage(format!("{what}: {message}")).help(format!("use another {option}, or leave it out"))
+        Failure::usage(format!("{what}: {}", failure.message))
+            .help(format!("use another {option}, or leave it out"))
     }
 
     /// Returns how a matrix is quantised to a layout, and the tensors that it becomes.
@@ -916,8 +916,7 @@ impl Plan {
                 format!("--drop '{pattern}', or --copy '{pattern}' if its reader knows what it is")
             }
         };
-        let what =
-            format!("{dtype} without a scale, beside {beside}: readers would take its scale for missing");
+        let what = format!("{dtype} without a scale, beside {beside}: readers would expect a scale for it");
         Err(Failure::usage(what).tensor(&lone.name).help(help))
     }
 
@@ -1081,12 +1080,12 @@ impl Plan {
                 let both = format!("{} {other} beside the new ones in one result", layout.name());
                 Err(Failure::not_there(both)
                     .tensor(&weight.name)
-                    .help("convert it, too: no --keep or --copy must match it, and --only, if given, must"))
+                    .help("convert it, too: --keep and --copy must not match it, and --only, if given, must"))
             }
             Some(layout) if layout != weight.layout => {
                 let both = format!("{} beside {} in one result", weight.layout.name(), layout.name());
                 Err(Failure::not_there(both).tensor(&weight.name).help(
-                    "convert it, too (no --keep or --copy must match it, and --only, if given, must), or convert it to bf16 first, and that with --keep: it is a float then",
+                    "convert it, too (--keep and --copy must not match it, and --only, if given, must), or convert it to bf16 first, and that with --keep: it is a float then",
                 ))
             }
             _ => Ok(()),
@@ -1234,7 +1233,7 @@ impl Plan {
             let both = format!("{} to gpt-oss", weight.layout.name());
             return Err(Failure::not_there(both)
                 .tensor(name)
-                .help("convert it to bf16, and that to gpt-oss"));
+                .help("convert it to bf16 first, and that to gpt-oss"));
         }
         // A weight that is quantised already cannot be kept beside another layout: it must become a float first.
         let by_way_of_floats = |mut failure: Failure| {

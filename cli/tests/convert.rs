@@ -552,7 +552,7 @@ fn groups_and_names_of_compressed_tensors_are_read() {
         (&|c| c["ignore"] = json!(["model.layers.0.mlp.down_proj"]), "ignores"),
         (
             &|c| c["config_groups"] = mixed("int-quantized"),
-            "[int8-channel] expected, but the tensors are fp8-channel",
+            "says int8-channel, but the tensors are fp8-channel",
         ),
         (&|c| c["config_groups"]["group_0"]["weights"]["strategy"] = json!("tensor"), "fp8-tensor"),
         (&|c| c["config_groups"]["group_0"]["targets"] = json!(["re:.*mlp.*"]), "no group"),
@@ -2436,7 +2436,7 @@ fn packed_integers_are_as_their_configuration_says() {
         ("transform_config", |c| {
             c["transform_config"] = json!({ "config_groups": { "R1": { "type": "hadamard" } } })
         }),
-        ("", |c| c["transform_config"] = json!({})),
+        ("", |c| c["transform_config"] = json!({ "config_groups": {} })),
     ];
     for (says, change) in cases {
         let mut config = good.clone();

@@ -189,14 +189,14 @@ export class Lanecast {
       if (/[. ]/.test(name)) throw new LanecastError(`there is no option ${shown(name)}`);
       if (value !== undefined) lines.push(`${name} ${name === 'stochastic' ? wordsOf(value) : typeof value === 'string' ? value : shown(value)}`);
     }
-    if (lines.some((line) => String(line).includes('\n'))) throw new LanecastError('a dtype or an option has a line break');
+    if (lines.some((line) => String(line).includes('\n'))) throw new LanecastError('a dtype, an option or a field of a scaling has a line break');
     return lines.join('\n');
   }
 
   /** Passes a text to a function of the module and returns its result; throws the module's error if that is 0. */
   #told(text, prepare) {
     const encoded = new TextEncoder().encode(text);
-    if (encoded.length > 4096) throw new LanecastError(`dtypes, shape and options are ${encoded.length} bytes of text; at most 4096 are supported`);
+    if (encoded.length > 4096) throw new LanecastError(`dtypes, shape, options and scalings are ${encoded.length} bytes of text; at most 4096 are supported`);
     this.#bytes.set(encoded, this.#exports.source_room());
     const given = prepare(encoded.length);
     if (given === 0) this.#fail();
@@ -223,8 +223,8 @@ export class Lanecast {
     const n = length === undefined ? Math.floor((source.length * 8) / bits[0]) : length;
     if (!Number.isSafeInteger(n) || n < 0) throw new LanecastError(`length is ${shown(n)}; it must be a number of elements, a non-negative integer`);
     if (size(n, 0) !== source.length) {
-      const needed = length === undefined ? `a whole number of elements of ${bits[0]} bits` : `the ${size(n, 0)} of ${n} elements of ${bits[0]} bits`;
-      throw new LanecastError(`the source has ${source.length} bytes, which are not ${needed}`);
+      const needed = length === undefined ? `not a whole number of elements of ${bits[0]} bits` : `but ${n} elements of ${bits[0]} bits take ${size(n, 0)}`;
+      throw new LanecastError(`the source has ${source.length} bytes, ${needed}`);
     }
     const result = out === undefined ? new Uint8Array(size(n, 1)) : bytesOf(out, 'out');
     if (result.length !== size(n, 1)) {
@@ -282,7 +282,7 @@ export class Lanecast {
   /** Runs a scaled cast. `read` has the elements, and their scales and zero points if they are given; what is written is returned. */
   #scaled(what, from, to, shape, scalings, given, read) {
     const { scaled_prepare, scaled_source, scaled_run, scaled_result, scaled_length, scaled_tensor, scaled_end } = this.#exports;
-    if (scaled_prepare === undefined) throw new LanecastError('this module has no scaled casts: load({ scaled: true }) loads one that has');
+    if (scaled_prepare === undefined) throw new LanecastError('this module has no scaled casts: load({ scaled: true }) loads one that has them');
     const sources = ['the source', 'scales', 'zeroPoints'].map((name, i) => (read[i] === undefined ? new Uint8Array() : bytesOf(read[i], name)));
     const lines = [lengthsOf(shape, 'shape'), ...linesOf(scalings[0], 'from'), ...(scalings.length > 1 ? linesOf(scalings[1], 'to') : [])];
     if (read[2] !== undefined) lines.push('zeroPoints');

@@ -97,7 +97,7 @@ for (const lanecast of both) {
   test(`${lanecast.isa}: errors of scaled casts say what was given`, () => {
     const x = new Float32Array(64);
     const q = (...given) => () => lanecast.quantize(x, 'float32', 'int8', ...given);
-    fails(q([4, 15], 'mx'), /^the source has 256 bytes; float32 data of shape \[4, 15\] need exactly 240/);
+    fails(q([4, 15], 'mx'), /^the source has 256 bytes; elements of float32 of shape \[4, 15\] need exactly 240/);
     fails(q([64], 'mxfp4'), /^scaling is "mxfp4"; it must be one of mx, nvfp4, deepseek, perTensor, perRow/);
     fails(q([64], { blocks: [32] }), /^a scaling has no field "blocks"; its fields are format, scaleDtype, block/);
     fails(q([64], { format: 'mx', block: 32 }), /^a scaling with a format cannot have a block or an axis/);

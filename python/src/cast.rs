@@ -41,7 +41,7 @@ const SIGNALS: u64 = 50;
 /// Casts an array to another dtype: every pair of the dtypes of NumPy and ml_dtypes, rounded once.
 ///
 /// x: an ndarray, a buffer (bytes are uint8), a DLPack object (a tensor of torch, also of its float8 dtypes) or a
-///     nested list. Strides, byte orders and alignments do not matter, and x is not copied first, unless out overlaps it.
+///     nested list. Strides, byte orders and alignments do not matter, and x is not copied first, unless out overlaps it other than in place.
 ///     Subclasses become ndarrays; the mask of a masked array is ignored (lanecast.masked takes it).
 /// dtype: what NumPy takes as a dtype, a type of ml_dtypes, a dtype of torch, or a name.
 /// out: where to write the result: an ndarray, a writable buffer or a DLPack object of that shape and dtype. It may be a

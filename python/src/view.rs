@@ -199,8 +199,9 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
                     || error.is_instance_of::<PyTypeError>(py))
                     && given.hasattr("__array__")? =>
             {
-                let are_lists = of_lists(given)?.is_some();
-                as_array(given).map(Handed::Array).map_err(|other| if are_lists { other } else { error })
+                as_array(given)
+                    .map(Handed::Array)
+                    .map_err(|other| if of_lists(given).is_ok_and(|of| of.is_some()) { other } else { error })
             }
             other => other,
         };

@@ -191,7 +191,7 @@ impl fmt::Display for Error {
             Self::DataBytes { side, shape, dtype, needed, given } => {
                 write!(
                     f,
-                    "the {side} has {given} bytes; {dtype} data of shape {shape:?} need exactly {needed}"
+                    "the {side} has {given} bytes; elements of {dtype} of shape {shape:?} need exactly {needed}"
                 )
             }
             Self::ScaleBytes { what, shape, block, scales, dtype, needed, given } => write!(

@@ -263,7 +263,7 @@ impl Quantize {
         let rule = scaling.scale_rule();
         if (scale == F8E8M0) == (rule == ScaleRule::Amax) {
             return unsupported(
-                "scales of float8_e8m0fnu need another rule than amax; all other scales need the rule amax",
+                "scales of float8_e8m0fnu need a rule other than amax; all other scales need the rule amax",
             );
         }
         let Some(steps) = steps(scaling.profile, scale, to) else {

@@ -118,7 +118,7 @@ impl fmt::Display for Error {
             ),
             Self::NotUtf8 { index } => write!(f, "text {index} is not UTF-8"),
             Self::OffsetOverflow { bytes } => {
-                write!(f, "the texts have {bytes} bytes, more than their offsets can count")
+                write!(f, "the texts have at least {bytes} bytes, more than their offsets can count")
             }
             Self::Allocation { bytes } => write!(f, "no memory for {bytes} bytes of texts or offsets"),
             Self::Complex { dtype } => {

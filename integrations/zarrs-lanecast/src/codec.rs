@@ -63,7 +63,7 @@ fn entries(map: &Map<String, Value>, name: &str) -> Result<Entries, String> {
 /// Returns an error if there are other keys than the known ones.
 fn check_keys(fields: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
     match fields.keys().find(|key| !known.contains(&key.as_str())) {
-        Some(key) => Err(format!("there is no key {key:?}; the keys are {}", known.join(", "))),
+        Some(key) => Err(format!("{key:?} is not a known key; the keys are {}", known.join(", "))),
         None => Ok(()),
     }
 }

@@ -289,7 +289,7 @@ fn what_is_no_configuration() {
         (json!({"data_type": 7}), "data_type is 7"),
         (json!({"data_type": "uint7"}), "data_type: data type uint7"),
         (json!({"data_type": "complex64"}), "data_type is complex64, which is not supported"),
-        (json!({"data_type": "uint8", "more": 1}), "configuration: there is no key \"more\""),
+        (json!({"data_type": "uint8", "more": 1}), "configuration: \"more\" is not a known key"),
         (json!({"data_type": "uint8", "rounding": "up"}), "rounding is \"up\""),
         (json!({"data_type": "uint8", "rounding": 3}), "rounding is 3"),
         (json!({"data_type": "uint8", "out_of_range": "saturate"}), "out_of_range is \"saturate\""),
@@ -298,7 +298,7 @@ fn what_is_no_configuration() {
         (json!({"data_type": "uint8", "scalar_map": [[], []]}), "scalar_map is [[],[]]"),
         (
             json!({"data_type": "uint8", "scalar_map": {"other": []}}),
-            "scalar_map: there is no key \"other\"; the keys are encode, decode",
+            "scalar_map: \"other\" is not a known key; the keys are encode, decode",
         ),
         (json!({"data_type": "uint8", "scalar_map": {"encode": {}}}), "scalar_map: encode is {}"),
         (

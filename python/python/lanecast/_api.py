@@ -382,7 +382,7 @@ def result_type(*xs: Any, rules: str = "numpy") -> np.dtype[Any]:
 
 def can_cast(a: Any, b: Any, casting: str = "safe") -> bool:
     """Whether a may be cast to b at this level: "no", "equiv", "safe", "same_kind", "same_value" or "unsafe". A safe cast
-    keeps every value and the sign of 0, or is one that NumPy calls safe, of its own dtypes.
+    keeps every value and the sign of 0, or is one between NumPy's own dtypes that NumPy calls safe.
 
     >>> import lanecast
     >>> lanecast.can_cast("float8_e5m2", "float16"), lanecast.can_cast("float8_e4m3", "float8_e4m3fn")

@@ -105,7 +105,7 @@ def _words(options: dict[str, Any]) -> list[str]:
 
 # An option as the program spells it, with what stands for its value (<N>), or its value where the context tells what that is.
 _FLAG = re.compile(
-    r"(?<![\w/-])--([a-z][a-z-]*[a-z])(?:\[?[ =]<[^>]*>\]?|[ =]('[^']*'|(?=\S*[\d*])[\w*/-]+(?:\.[\w*/-]+)*|(?:amax|gpt-oss|nan,inf|row|LAYOUT)\b))?"
+    r"(?<![\w/-])--([a-z][a-z-]*[a-z])(?:\[?[ =]<[^>]*>\]?|[ =]('[^']*'|(?=\S*[\d*])[\w*/-]+(?:\.[\w*/-]+)*|[\w*/-]+(?=:)|(?:amax|awq|gpt-oss|gptq|nan,inf,saturated|row|LAYOUT)\b))?"
 )
 _SWITCHES = {"dry-run", "force", "json", "quiet", "resume", "strict"}
 _WRONG_VALUE = re.compile(r"(?:invalid|unexpected) value '(.*)' for '(\w+)=(?:True)?':? (.*)")
@@ -133,6 +133,8 @@ def _as_keywords(text: str) -> str:
         value, name, why = wrong.groups()
         for theirs, ours in _REASONS:
             why = re.sub(theirs, ours, why)
+        if name == "resume":
+            why = why.replace("one of ", "True or one of ")
         return f"{name} is {value!r}; {why}"
     return text
 

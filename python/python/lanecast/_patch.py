@@ -161,7 +161,7 @@ def _apply(config: tuple[bool, int, bool]) -> None:
 
 
 def unpatch() -> None:
-    """Undo patch(): NumPy's casts run its own loops again. What other code has changed since stays as it is.
+    """Undo patch(): NumPy's casts run their original loops again. What other code has changed since stays as it is.
 
     >>> import lanecast
     >>> lanecast.unpatch()

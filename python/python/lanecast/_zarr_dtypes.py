@@ -42,7 +42,7 @@ class _Named(ZDType[Any, Any], HasItemSize):  # type: ignore[misc, unused-ignore
 
     @classmethod
     def _from_json_v2(cls, data: object) -> Self:
-        raise DataTypeValidationError(f"Zarr format 2 has no data types of ml_dtypes, so {data!r} is none")
+        raise DataTypeValidationError(f"{data!r} is not {cls.__name__}; Zarr format 2 has no data types of ml_dtypes")
 
     @classmethod
     def _from_json_v3(cls, data: object) -> Self:
