@@ -13,6 +13,7 @@ fn main() {
         suite.test(name, move |isa| hostile(isa, bits));
         suite.test(&format!("views, {name}"), move |isa| views(isa, bits));
         suite.test(&format!("scaled, {name}"), move |isa| scaled(isa, bits));
+        suite.test(&format!("factors of the tensor, {name}"), move |isa| factors(isa, bits));
         suite.test(&format!("scales of every size, {name}"), move |isa| scales(isa, bits));
     }
     if control::HOSTILE.is_empty() {
@@ -157,6 +158,33 @@ fn scaled(isa: Isa, bits: u64) {
             };
             let got = run(&hostile, &mut wild);
             assert!(got == expected && calm == wild, "{isa}: {from} -> {to} depends on the environment");
+        }
+    }
+}
+
+/// Factors of the tensor that are subnormal float32s, given and computed: they are no zeros where such numbers count as zero.
+fn factors(isa: Isa, bits: u64) {
+    use lanecast::scaled::{Quantizer, Scaling, TensorScale};
+    for from in [DType::BF16, DType::F32] {
+        let mut src = vec![0; 32 * from.itemsize()];
+        lanecast::cast_bytes(&1e-35f32.to_ne_bytes().repeat(32), DType::F32, &mut src, from, 32).unwrap();
+        for tensor in [TensorScale::ComputeMultiply, TensorScale::ComputeDivide, TensorScale::Multiply(1e-40)]
+        {
+            let run = || {
+                let scaling = Scaling::nvfp4().tensor_scale(tensor);
+                let q = Quantizer::new(from, DType::F4E2M1, &scaling, &CastOptions::new().isa(isa)).unwrap();
+                let (mut codes, mut scales) = ([0; 16], [0; 2]);
+                let found = q.quantize(&src, &[32], &mut codes, &mut scales).unwrap();
+                (codes, scales, found.tensor_scale.map(f32::to_bits))
+            };
+            let expected = run();
+            assert_ne!(expected.2, Some(1f32.to_bits()), "{from}, {tensor:?}: no factor was computed");
+            let (got, found, left) = control::under(bits, run);
+            assert_eq!(
+                found, left,
+                "{isa}: {from}, {tensor:?}, changed the environment: {found:x} to {left:x}"
+            );
+            assert_eq!(got, expected, "{isa}: {from}, {tensor:?}, depends on the environment");
         }
     }
 }

@@ -63,7 +63,8 @@ pub struct Requantizer {
 /// Requantisation by the vector kernels, by way of float32 that is rounded to odd.
 ///
 /// The result is that of a single rounding in two cases: the products of the source are exact in float32; or the scales of the
-/// target are powers of two, as then every boundary of a code or a scale has few bits, and rounding to odd crosses none.
+/// target are powers of two, without a factor, as then every boundary of a code or a scale has few bits, and rounding to odd crosses
+/// none.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
 struct ByF32 {
@@ -83,7 +84,8 @@ impl ByF32 {
     ) -> Result<Option<Self>, Error> {
         let dequantize = Dequantize::new(from.0, DType::F32, from.1, options)?;
         let quantize = Quantize::new(DType::F32, to.0, to.1, options)?;
-        if product_bits(&dequantize).is_none_or(|bits| bits > 24) && to.1.scale_dtype != DType::F8E8M0 {
+        let are_powers = to.1.scale_dtype == DType::F8E8M0 && to.1.tensor_scale == TensorScale::None;
+        if product_bits(&dequantize).is_none_or(|bits| bits > 24) && !are_powers {
             return Ok(None);
         }
         let native = options.src_order(ByteOrder::Native).dst_order(ByteOrder::Native);

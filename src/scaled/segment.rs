@@ -47,7 +47,7 @@ impl Segment {
         let block = grid.block();
         let at = self.first % grid.width();
         let start = if group == 0 { at } else { (at / block + group) * block };
-        let end = ((at / block + group + 1) * block).min(at + self.n);
+        let end = (at / block + group + 1).saturating_mul(block).min(at + self.n);
         self.first - at + start..self.first - at + end
     }
 }

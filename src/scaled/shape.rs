@@ -286,7 +286,7 @@ impl Grid {
         let (width, block) = (self.width(), self.block());
         let (row, at) = (element / width, element % width);
         let column = at / block;
-        let end = (column * block + block).min(width);
+        let end = (column * block).saturating_add(block).min(width);
         let mut scale = 0;
         let (mut rest, mut stride) = (row, self.columns());
         for (&length, &block) in self.dims.iter().zip(self.blocks.iter()).rev().skip(1) {
@@ -368,7 +368,7 @@ impl Grid {
             .skip(1)
             .map(|(length, block)| length.div_ceil(*block))
             .product();
-        ((band * self.blocks[0]).min(self.dims[0]) * inner, band * scales)
+        (band.saturating_mul(self.blocks[0]).min(self.dims[0]) * inner, band * scales)
     }
 
     /// Cuts the elements into pieces of whole bands, of about `wanted` elements each, that begin at multiples of 8 elements.
