@@ -12,9 +12,16 @@ pub(crate) fn largest(isa: Present, src: &[u8], bits: u32, group: usize, found: 
     debug_assert!(ran.is_some());
 }
 
-/// As [`largest`], for float64s. Magnitudes above `limit` do not count.
-pub(crate) fn largest_f64(isa: Present, values: &[f64], limit: u64, group: usize, found: &mut [u64]) {
-    let wide = Some(Wide { values, limit, found });
+/// As [`largest`], for float64s, and to `high`. Magnitudes above `limit` do not count. If `low` is not empty, numbers with a sign
+/// count there instead.
+pub(crate) fn largest_f64(
+    isa: Present,
+    values: &[f64],
+    limit: u64,
+    group: usize,
+    [low, high]: [&mut [u64]; 2],
+) {
+    let wide = Some(Wide { values, limit, low, high });
     let ran = on!(isa, isa => isa.run(Groups { src: &[], bits: 64, group, found: &mut [], wide }));
     debug_assert!(ran.is_some());
 }
@@ -32,16 +39,41 @@ struct Groups<'a> {
 struct Wide<'a> {
     values: &'a [f64],
     limit: u64,
-    found: &'a mut [u64],
+    low: &'a mut [u64],
+    high: &'a mut [u64],
 }
 
 impl Wide<'_> {
     #[inline(always)]
     fn groups(self, group: usize) {
         const LANES: usize = 8;
-        let Self { values, limit, found } = self;
-        // As signed integers, which AVX2 can compare.
+        let Self { values, limit, low, high: found } = self;
+        // As signed integers, which AVX2 can compare. There, numbers with a sign are less than zero.
         let limit = limit as i64;
+        if !low.is_empty() {
+            let counted = |x: &f64| {
+                let bits = x.to_bits() as i64;
+                if bits & i64::MAX <= limit { bits } else { 0 }
+            };
+            let groups = low.iter_mut().zip(found).zip(values.chunks(group.max(1)));
+            for ((low, high), elements) in groups {
+                let (registers, rest) = elements.as_chunks::<LANES>();
+                let (mut least, mut most) = ([0; LANES], [0; LANES]);
+                for register in registers {
+                    for ((least, most), x) in least.iter_mut().zip(&mut most).zip(register) {
+                        *most = counted(x).max(*most);
+                        *least = (counted(x) ^ i64::MIN).max(*least);
+                    }
+                }
+                for x in rest {
+                    most[0] = counted(x).max(most[0]);
+                    least[0] = (counted(x) ^ i64::MIN).max(least[0]);
+                }
+                *high = most.into_iter().fold(*high as i64, i64::max) as u64;
+                *low = least.into_iter().fold(*low as i64, i64::max) as u64;
+            }
+            return;
+        }
         let counted = |x: &f64| {
             let magnitude = x.to_bits() as i64 & i64::MAX;
             if magnitude <= limit { magnitude } else { 0 }

@@ -361,7 +361,6 @@ impl Quantizing<'_> {
         base: usize,
         dst: &mut Destination<'_, u8>,
         sink: &mut Sink<'_>,
-        mut zeros: Option<&mut [i64]>,
         room: &mut Room,
     ) -> Result<(), Error> {
         let first = rect.scales.start;
@@ -370,7 +369,7 @@ impl Quantizing<'_> {
             Some(largest) => {
                 if let Some(numbers) = self.scales_by_f64(&largest, first, sink, room)? {
                     let each = |scale| {
-                        self.quantize.find(&largest.extremes(scale - first), self.tensor, self.affine).block
+                        self.quantize.find(&largest.extremes(scale - first), self.tensor, false).block
                     };
                     let blocks = Blocks { each: &each, numbers: &numbers, base: first };
                     return self.cast_rect(rect, base, dst, room, &blocks);
@@ -382,14 +381,47 @@ impl Quantizing<'_> {
         #[cfg(not(isa = "vector"))]
         let data = self.extremes_of(rect, room)?;
         let blocks = collect(data.iter().enumerate().map(|(i, data)| {
-            let found = self.quantize.find(data, self.tensor, self.affine);
+            let found = self.quantize.find(data, self.tensor, false);
             sink.set(first + i, found.code);
-            if let Some(zeros) = &mut zeros {
-                zeros[i] = found.block.zero;
-            }
             found.block
         }))?;
         self.cast_rect(rect, base, dst, room, &Blocks::each(&|scale| blocks[scale - first]))
+    }
+
+    /// Finds the scales and the zero points of a rectangle. `zeros` gets the codes of the latter, one to a byte.
+    pub(super) fn zero_points(
+        &self,
+        rect: &Rect,
+        sink: &mut Sink<'_>,
+        zeros: &mut [u8],
+        room: &mut Room,
+    ) -> Result<(), Error> {
+        let first = rect.scales.start;
+        let find = |i, data: &Extremes, sink: &mut Sink<'_>, zeros: &mut [u8]| {
+            let found = self.quantize.find(data, self.tensor, true);
+            sink.set(first + i, found.code);
+            zeros[i] = found.block.zero as u8;
+        };
+        #[cfg(isa = "vector")]
+        if let (Some(largest), Some(wide)) = (self.largest_by_f64(rect, room)?, self.wide) {
+            let Room { wide: place, scratch, .. } = room;
+            let room = WideRoom::of(place)?;
+            let Largest { low, high } = &largest;
+            for start in (0..high.len()).step_by(TILE) {
+                let some = start..high.len().min(start + TILE);
+                let extremes = [&low[some.clone()], &high[some.clone()]];
+                let zeros = &mut zeros[some.clone()];
+                let codes = in_kernel_environment(|| wide.zero_points(extremes, zeros, room, scratch))?;
+                sink.set_all(first + start, some.len(), codes);
+            }
+            for i in (0..high.len()).filter(|&i| !wide.finds_zero_points([low[i], high[i]])) {
+                find(i, &largest.extremes(i), sink, zeros);
+            }
+            return Ok(());
+        }
+        let data = self.extremes_of(rect, room)?;
+        data.iter().enumerate().for_each(|(i, data)| find(i, data, sink, zeros));
+        Ok(())
     }
 
     fn cast_rect(
@@ -499,21 +531,16 @@ impl Quantizing<'_> {
     fn largest_by_f64(&self, rect: &Rect, room: &mut Room) -> Result<Option<Largest>, Error> {
         let Some(wide) = self.wide else { return Ok(None) };
         let room = WideRoom::of(&mut room.wide)?;
-        let mut find = |negative| {
-            let mut found = collect(repeat_n(0, rect.scales.len()))?;
-            let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
-            let elements = &mut rect.elements(self.grid.width());
-            let base = rect.scales.start;
-            let is_done = in_kernel_environment(|| {
-                wide.largest(load, self.grid, elements, base, negative, room, &mut found)
-            })?;
-            Ok::<_, Error>(is_done.then_some(found))
-        };
-        if !self.affine {
-            return Ok(find(None)?.map(|high| Largest { low: Vec::new(), high }));
-        }
-        let (low, high) = (find(Some(true))?, find(Some(false))?);
-        Ok(low.zip(high).map(|(low, high)| Largest { low, high }))
+        let n = rect.scales.len();
+        let mut high = collect(repeat_n(0, n))?;
+        let mut low = collect(repeat_n(0, if self.affine { n } else { 0 }))?;
+        let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
+        let elements = &mut rect.elements(self.grid.width());
+        let base = rect.scales.start;
+        let is_done = in_kernel_environment(|| {
+            wide.largest(load, self.grid, elements, base, room, [&mut low, &mut high])
+        })?;
+        Ok(is_done.then_some(Largest { low, high }))
     }
 
     /// Finds the scales from `first` on, many at a time, and returns what elements are divided by ([`Blocks::numbers`]). None
@@ -525,7 +552,7 @@ impl Quantizing<'_> {
         sink: &mut Sink<'_>,
         room: &mut Room,
     ) -> Result<Option<Vec<f64>>, Error> {
-        let Some(wide) = self.wide.filter(|wide| !self.affine && wide.finds(0)) else { return Ok(None) };
+        let Some(wide) = self.wide.filter(|wide| wide.finds(0)) else { return Ok(None) };
         let Room { wide: place, scratch, .. } = room;
         let room = WideRoom::of(place)?;
         let mut numbers = collect(repeat_n(0.0, high.len()))?;

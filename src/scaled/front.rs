@@ -141,25 +141,29 @@ pub(super) fn found(
     scaling: &Scaling,
     options: &CastOptions,
     shape: &[usize],
-    dst: Destination<'_, u8>,
+    mut dst: Destination<'_, u8>,
     scales: &mut [u8],
     zero_points: Option<&mut [u8]>,
     how: &Parallel<'_>,
 ) -> Result<Quantized, Error> {
-    let Quantizing { quantize, grid, affine, .. } = job;
+    let Quantizing { quantize, grid, .. } = job;
     if let Some(zero_points) = &zero_points {
         let needed = quantize.to.byte_len(grid.scales, options.dst_packing).unwrap_or(usize::MAX);
         check_scales("zero points", shape, scaling, grid, quantize.to, needed, zero_points.len())?;
     }
     let places = begun(&mut job, scaling, options, shape, scales.len(), how)?;
-    let mut zeros = collect(repeat_n(0, if affine { grid.scales } else { 0 }))?;
-    job.run_found(registers, &places, dst, scales, affine.then_some(&mut zeros[..]), how)?;
-    if let Some(zero_points) = zero_points {
-        let codes = collect(zeros.iter().map(|&zero| zero as u8))?;
-        let elements = Elements::write(quantize.to, options, None)?;
-        elements.pack(&codes, zero_points)?;
-    }
-    Ok(Quantized { tensor_scale: known(job.tensor) })
+    let Some(zero_points) = zero_points else {
+        job.run_found(registers, &places, dst, scales, None, how)?;
+        return Ok(Quantized { tensor_scale: known(job.tensor) });
+    };
+    let mut zeros = collect(repeat_n(0, grid.scales))?;
+    job.run_found(registers, &places, dst.reborrow(), scales, Some(&mut zeros), how)?;
+    Elements::write(quantize.to, options, None)?.pack(&zeros, zero_points)?;
+    // Elements are cast as under given scales and zero points.
+    let how_packed = (quantize.to, options.dst_packing, options.dst_order);
+    let given = given(shape, grid, scaling, how_packed, scales, Some(zero_points), true)?;
+    Quantizing { affine: false, ..job }.run_given(registers, &given, dst, how)?;
+    Ok(Quantized::default())
 }
 
 /// Checks the buffer of the scales, and computes the factor of the tensor if that is wanted. Returns where the scales go.

@@ -57,7 +57,7 @@ impl Quantizing<'_> {
     #[inline(never)] // It is called from two places.
     pub(super) fn all_extremes(&self, how: &Parallel<'_>) -> Result<Extremes, Error> {
         let count = self.grid.count;
-        let chunks = (0..count).step_by(PIECE).map(|first| first..count.min(first + PIECE));
+        let chunks = (0..count).step_by(PIECE).map(|first| first..count.min(first.saturating_add(PIECE)));
         let all = Lock::new(Extremes::NONE);
         each(how, self.source.size(), chunks, &|chunk| {
             #[cfg(isa = "vector")]
@@ -76,19 +76,24 @@ impl Quantizing<'_> {
         Ok(all.into_inner())
     }
 
-    /// Finds all scales and casts all elements.
+    /// Finds all scales and casts all elements. With zero points, finds those and the scales, and casts nothing: `zeros` gets
+    /// their codes, one to a byte.
     pub(super) fn run_found(
         &self,
         registers: Registers<'_>,
         scales: &Scales,
         dst: Destination<'_, u8>,
         scale_bytes: &mut [u8],
-        zeros: Option<&mut [i64]>,
+        zeros: Option<&mut [u8]>,
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
         let grid = self.grid;
         if grid.scales == 1 {
-            let (code, block) = self.find_only(scales, scale_bytes, zeros, how)?;
+            let (code, block) = self.find_only(scales, scale_bytes, how)?;
+            if let Some(zeros) = zeros {
+                zeros[0] = block.zero as u8;
+                return Ok(());
+            }
             let given = Given { scales: *scales, bytes: &code, zero_points: None };
             return self.run_cast(registers, &given, dst, how, Some(&block.way), &|_| block);
         }
@@ -141,7 +146,7 @@ impl Quantizing<'_> {
         look: Look<'_>,
     ) -> Result<(), Error> {
         if self.grid.scales == 1 {
-            let (code, block) = self.find_only(scales, scale_bytes, None, &Parallel::new().threads(1))?;
+            let (code, block) = self.find_only(scales, scale_bytes, &Parallel::new().threads(1))?;
             let given = Given { scales: *scales, bytes: &code, zero_points: None };
             let way = Some(&block.way);
             return self.run_cast_in_turn(registers, &given, dst, way, &|_| block, &mut |elements, codes| {
@@ -187,7 +192,6 @@ impl Quantizing<'_> {
         &self,
         scales: &Scales,
         scale_bytes: &mut [u8],
-        zeros: Option<&mut [i64]>,
         how: &Parallel<'_>,
     ) -> Result<([u8; 8], Block), Error> {
         if !scales.places.is_plain() {
@@ -196,22 +200,19 @@ impl Quantizing<'_> {
         let data = self.all_extremes(how)?;
         let found = self.quantize.find(&data, self.tensor, self.affine);
         scales.set(scale_bytes, 0, 0, found.code);
-        if let Some(zeros) = zeros {
-            zeros[0] = found.block.zero;
-        }
         let mut code = [0; 8];
         scales.set(&mut code, 0, 0, found.code);
         Ok((code, found.block))
     }
 
-    /// Finds the scales of a piece and casts it. `dst` begins where the piece does.
+    /// Finds the scales of a piece and casts it, or finds zero points, too, and casts nothing. `dst` begins where the piece does.
     fn piece(
         &self,
         divide: Dividing<'_, '_>,
         piece: &Piece,
         mut dst: Destination<'_, u8>,
         sink: &mut Sink<'_>,
-        zeros: Option<&mut [i64]>,
+        zeros: Option<&mut [u8]>,
     ) -> Result<(), Error> {
         #[cfg(isa = "vector")]
         if let Some(divide) = divide {
@@ -227,7 +228,11 @@ impl Quantizing<'_> {
         }
         let _ = divide;
         let rect = Rect::of(piece.elements.clone(), piece.scales.clone());
-        self.found(&rect, piece.elements.start, &mut dst, sink, zeros, &mut Room::new()?)
+        let mut room = Room::new()?;
+        match zeros {
+            Some(zeros) => self.zero_points(&rect, sink, zeros, &mut room),
+            None => self.found(&rect, piece.elements.start, &mut dst, sink, &mut room),
+        }
     }
 
     /// Casts all elements under given scales.

@@ -170,11 +170,17 @@ pub(super) fn check_scale(dtype: DType) -> Result<(), Error> {
 /// Checks that a factor of the tensor, if it is given, is finite and positive.
 pub(super) fn check_tensor(tensor: TensorScale) -> Result<(), Error> {
     match tensor {
-        TensorScale::Multiply(value) | TensorScale::Divide(value) if !(value.is_finite() && value > 0.0) => {
+        TensorScale::Multiply(value) | TensorScale::Divide(value) if !is_factor(value) => {
             Err(Error::TensorScale { value })
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a number is finite and positive. By its bits: to a comparison, subnormal numbers are zero where the caller's
+/// floating-point environment says so.
+fn is_factor(value: f32) -> bool {
+    (1..f32::INFINITY.to_bits()).contains(&value.to_bits())
 }
 
 /// Returns the steps of a profile for these dtypes, or None if it does not support them.
@@ -406,7 +412,7 @@ impl Quantize {
             _ => amax.div(top),
         };
         let factor = factor.to_f32();
-        if factor.is_finite() && factor > 0.0 { factor } else { 1.0 }
+        if is_factor(factor) { factor } else { 1.0 }
     }
 
     /// Finds the scale and the zero point of a block. `tensor` is a given or an already computed factor.
@@ -757,7 +763,7 @@ fn mantissa_bits(dtype: DType) -> u32 {
 }
 
 /// Returns the distance from 1 to the next larger value.
-fn epsilon(dtype: DType) -> Exact {
+pub(super) fn epsilon(dtype: DType) -> Exact {
     Exact::power_of_two(-(mantissa_bits(dtype) as i32))
 }
 

@@ -18,7 +18,7 @@ use super::error::Error;
 use super::exact::Exact;
 use super::memory::{array, once};
 use super::numbers::Known;
-use super::rule::{Block, Blocks, Quantize, Steps, Way, significant};
+use super::rule::{Block, Blocks, Quantize, Steps, Way, epsilon, significant};
 use super::scaling::{NonFinite, ScaleRule, TensorScale};
 use super::shape::Grid;
 use crate::cast::Caster;
@@ -91,6 +91,19 @@ enum Made {
     Nearest { least: f64, most: f64, cast: Caster },
 }
 
+/// How the extremes of blocks become scales and zero points.
+#[derive(Clone, Copy, Debug)]
+struct Affine {
+    /// The number of codes less 1.
+    levels: f64,
+    /// The smallest integer.
+    least: f64,
+    /// The scale where the quotient is 0.
+    epsilon: f64,
+    /// Casts to the dtype of the scales.
+    cast: Caster,
+}
+
 /// The steps of a quantisation by way of float64: decided once per [`Quantize`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wide {
@@ -106,6 +119,8 @@ pub(super) struct Wide {
     /// How to decode many scales at a time. None if they are decoded one by one.
     scales: Option<Scales>,
     finding: Option<Finding>,
+    /// None if the profile finds no zero points.
+    affine: Option<Affine>,
 }
 
 /// The buffers for one tile.
@@ -197,6 +212,15 @@ impl Wide {
         };
         let scales = Scales::new(quantize, cast(quantize.scale, DType::F64, &plain)?);
         let finding = scales.map(|_| Finding::new(quantize, &plain));
+        let affine = match quantize.int_limits() {
+            Some((min, max)) if steps == Steps::Compressed => Some(Affine {
+                levels: (max - min) as f64,
+                least: min as f64,
+                epsilon: epsilon(from).to_f64(),
+                cast: cast(DType::F64, quantize.scale, &plain)?,
+            }),
+            _ => None,
+        };
         Some(Self {
             isa,
             operation,
@@ -208,6 +232,7 @@ impl Wide {
             last,
             scales,
             finding: finding.flatten(),
+            affine,
         })
     }
 
@@ -287,18 +312,16 @@ impl Wide {
         Number { by: if is_right { by } else { 0.0 }, zero: block.zero as f64 }
     }
 
-    /// Raises `found`, the largest magnitudes as bits of the blocks from scale `base` on, to those of these elements.
-    /// `negative` restricts it to the negative elements or to the others. Returns false if this is left to the reference.
-    #[expect(clippy::too_many_arguments, reason = "elements, which of them, and where what is found goes")]
+    /// Raises `high`, the largest magnitudes as bits of the blocks from scale `base` on, to those of these elements. If `low` is
+    /// not empty, elements with a sign count there instead. Returns false if this is left to the reference.
     pub(super) fn largest(
         &self,
         load: Load<'_>,
         grid: &Grid,
         elements: &mut dyn Iterator<Item = Range<usize>>,
         base: usize,
-        negative: Option<bool>,
         room: &mut WideRoom,
-        found: &mut [u64],
+        [low, high]: [&mut [u64]; 2],
     ) -> Result<bool, Error> {
         let limit = if self.nonfinite == NonFinite::Ignore { INF - 1 } else { MAGNITUDE };
         for all in elements {
@@ -308,25 +331,58 @@ impl Wide {
                 if !load(first, values)? {
                     return Ok(false);
                 }
-                if let Some(negative) = negative {
-                    let counts = |value: f64| value.is_nan() || value.is_sign_negative() == negative;
-                    values.iter_mut().for_each(|value| *value = if counts(*value) { *value } else { 0.0 });
-                }
-                match found {
-                    [_] => largest_f64(self.isa, values, limit, n, found),
+                match high {
+                    [_] => largest_f64(self.isa, values, limit, n, [low, high]),
                     _ => grid.stretches(first, n, &mut |places, scale| {
-                        largest_f64(
-                            self.isa,
-                            &values[places],
-                            limit,
-                            grid.block(),
-                            &mut found[scale - base..],
-                        );
+                        let low = low.get_mut(scale - base..).unwrap_or_default();
+                        let high = &mut high[scale - base..];
+                        largest_f64(self.isa, &values[places], limit, grid.block(), [low, high]);
                     }),
                 }
             }
         }
         Ok(true)
+    }
+
+    /// Whether [`Wide::zero_points`] finds the scale and the zero point for these extremes.
+    pub(super) fn finds_zero_points(&self, extremes: [u64; 2]) -> bool {
+        extremes.iter().all(|magnitude| *magnitude == 0 || (LEAST..MOST_F32).contains(magnitude))
+    }
+
+    /// Computes the codes of the scales and of the zero points of up to a tile of blocks from the largest magnitudes of their
+    /// negative and of their other elements, by compressed-tensors' steps. They round to the dtype of the data after each operation;
+    /// float64 is that dtype, or has more than twice its bits, so that to round twice changes nothing. Results are arbitrary where
+    /// [`Wide::finds_zero_points`] is false.
+    pub(super) fn zero_points<'a>(
+        &self,
+        [low, high]: [&[u64]; 2],
+        zeros: &mut [u8],
+        room: &mut WideRoom,
+        scratch: &'a mut Scratch,
+    ) -> Result<&'a [u8], Error> {
+        let (n, Some(Affine { levels, least, epsilon, cast })) = (low.len(), &self.affine) else {
+            return Ok(&[]);
+        };
+        let [scales, shifted, _] = room.tiles.each_mut().map(|tile| &mut tile[..n]);
+        for ((scale, shifted), (low, high)) in scales.iter_mut().zip(&mut *shifted).zip(low.iter().zip(high))
+        {
+            *shifted = f64::from_bits(*low);
+            *scale = *shifted + f64::from_bits(*high);
+        }
+        round(scales, &self.quotients, scratch)?;
+        scales.iter_mut().for_each(|scale| *scale /= levels);
+        round(scales, &self.quotients, scratch)?;
+        scales.iter_mut().for_each(|scale| *scale = if *scale == 0.0 { *epsilon } else { *scale });
+        arithmetic(self.isa, Operation::Divide, shifted, scales);
+        round(shifted, &self.quotients, scratch)?;
+        shifted.iter_mut().for_each(|shifted| *shifted += least);
+        round(shifted, &self.quotients, scratch)?;
+        for (zero, shifted) in zeros.iter_mut().zip(shifted) {
+            *zero = between(nearest(*shifted), *least, -least - 1.0) as i64 as u8;
+        }
+        let codes = &mut scratch[..n * cast.to().bits() as usize / 8];
+        cast.fill(&*scales, (&mut *codes).into(), n)?;
+        Ok(codes)
     }
 
     /// Whether [`Wide::scales`] can compute the scale for this largest magnitude.

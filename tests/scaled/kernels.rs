@@ -19,6 +19,8 @@ fn cases() -> u64 {
 pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("dequantised as by the reference", |isa| each(isa, dequantised));
     suite.test_beside_reference("quantised as by the reference", |isa| each(isa, quantised));
+    suite
+        .test_beside_reference("scales and zero points found as by the reference", |isa| each(isa, affinely));
     suite.test_beside_reference("the formats of packages quantised as by the reference", packages);
     suite.test_beside_reference("blocks of rows that are apart", rows_apart);
     suite.test("bytes between rows under scales of columns", gaps_between_rows);
@@ -41,6 +43,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("float4 around its ties, under every scale of 8 bits", every_step);
     suite.test_beside_reference("requantised as by the reference", |isa| each(isa, requantised));
     suite.test("a factor of the source that divides", factor_of_the_source);
+    suite.test_beside_reference("a factor of the target beside a power of two", factor_beside_powers);
     suite.test_beside_reference("every short length", every_length);
     suite.test_beside_reference("more than a chunk", more_than_a_chunk);
     suite.test("factors under which a scale is no number", small_factors);
@@ -374,6 +377,56 @@ fn quantised_of(
         Given { src, shape, codes: &expected, scales: &lost_scales, zeros: zeros.as_deref(), is_given };
     let losses = [reference, fast].map(|q| given.losses(&q, &expected_scales, &what));
     assert_eq!(losses[0], losses[1], "{what}");
+}
+
+/// Scales and zero points are those of the reference, and elements those that it gives under them: with blocks on both sides of zero, on
+/// one side, and of zeros, and where a sum overflows the dtype of the data.
+fn affinely(random: &mut Random, isa: Isa) {
+    let (from, to) = (random.pick(&DATA), random.pick(&[DType::I4, DType::I8]));
+    let (shape, scaling) = scaling(random, to);
+    let scaling = scaling.tensor_scale(TensorScale::None).profile(Profile::CompressedTensors);
+    let scaling = if random.one_in(4) { scaling.nonfinite(NonFinite::Ignore) } else { scaling };
+    let options = options(random);
+    let scaling = with_gaps(random, scaling, &shape, to, options.dst_packing);
+    let new = |isa| Quantizer::new(from, to, &scaling, &options.isa(isa));
+    let Ok(reference) = new(Isa::Scalar) else { return };
+    let q = new(isa).expect("the same on every instruction set");
+    let width = from.itemsize();
+    let mut src = data(random, from, shape.iter().product());
+    let (clears, sets) = random.pick(&[(0, 0), (0, 0), (0x80, 0), (0x80, 0x80)]);
+    let is_far = random.one_in(8);
+    for number in src.chunks_exact_mut(width) {
+        let top = if cfg!(target_endian = "big") { 0 } else { width - 1 };
+        number[top] = number[top] & !clears | sets;
+        if is_far && random.one_in(4) {
+            // Beside the largest numbers, of which two overflow.
+            let most = if from == DType::F16 { 0x7B } else { 0x7F };
+            number[top] = number[top] & 0x80 | most;
+        }
+    }
+    let groups: usize = q.scale_shape(&shape).expect("a shape").iter().product();
+    let zero_bytes = to.byte_len(groups, options.dst_packing).expect("a size");
+    let size = q.code_bytes(&shape).expect("a size");
+    let [mut scales, mut expected_scales] =
+        [0xA5, 0x5A].map(|byte| vec![byte; q.scale_bytes(&shape).expect("a size")]);
+    let [mut zeros, mut expected_zeros] = [0xA5, 0x5A].map(|byte| vec![byte; zero_bytes]);
+    let mut expected = vec![0; size];
+    let found =
+        reference.quantize_affine(&src, &shape, &mut expected, &mut expected_scales, &mut expected_zeros);
+    if found.is_err() {
+        let (dst, how) = (&mut vec![0; size], &Parallel::new().threads(1));
+        let error = q.par_quantize_affine(&src, &shape, dst, &mut scales, &mut zeros, how);
+        assert_eq!(error, found);
+        return;
+    }
+    let how = if random.one_in(4) { Parallel::new().threads(2).chunk(1) } else { Parallel::new().threads(1) };
+    let codes = within(random, size, |dst| {
+        q.par_quantize_affine(&src, &shape, dst, &mut scales, &mut zeros, &how).expect("sizes that fit");
+    });
+    let what = format!("{isa} {from} -> {to} {shape:?}; {scaling:?} {options:?}");
+    assert_eq!(first_difference(&scales, &expected_scales), None, "scales: {what}");
+    assert_eq!(first_difference(&zeros, &expected_zeros), None, "zero points: {what}");
+    assert_eq!(first_difference(&codes, &expected), None, "elements: {what}");
 }
 
 /// A finished cast whose losses are to be counted.
@@ -1410,6 +1463,29 @@ fn requantised(random: &mut Random, isa: Isa) {
             .ok()
     });
     assert_eq!(expected, found, "{isa} {from} -> {to} {shape:?} {source:?} {target:?} {options:?}");
+}
+
+/// Products that need more bits than a float32, under a factor such that a scale of float8_e8m0fnu hinges on these bits: rounded to
+/// odd, the largest product is on the other side.
+fn factor_beside_powers(isa: Isa) {
+    let bits = f32::from_bits;
+    for (scale, tensor) in [
+        (16777214.0, TensorScale::Multiply(31457278.0)),
+        (bits(0x3F7F_FFFE), TensorScale::Multiply(bits(0x3FEF_FFFF))),
+        (bits(0x3F1E_2FEB), TensorScale::Divide(bits(0x3F5C_F4F0))),
+    ] {
+        let from = Scaling::per_tensor(DType::F32);
+        let to = Scaling::per_tensor(DType::F8E8M0).rule(ScaleRule::Floor).tensor_scale(tensor);
+        let made = |isa| {
+            let (from, to) = ((DType::F8E4M3FN, &from), (DType::F4E2M1, &to));
+            let it = Requantizer::new(from, to, &CastOptions::new().isa(isa)).unwrap();
+            let (mut codes, mut scales) = ([0; 4], [0]);
+            it.requantize(&[0x3F; 8], &[8], &f32::to_ne_bytes(scale), None, &mut codes, &mut scales).unwrap();
+            (codes, scales)
+        };
+        assert_eq!(made(Isa::Scalar).1, [124]);
+        assert_eq!(made(isa), made(Isa::Scalar), "{scale} and {tensor:?}");
+    }
 }
 
 /// A source with a factor of the tensor, as compressed-tensors has it in NVFP4: no factor of the target is returned, and losses are in

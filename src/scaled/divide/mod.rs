@@ -315,7 +315,7 @@ impl<'a> Divide<'a> {
             // There is an Inf or NaN among the data, or a scale is out of bounds: the reference finds the scales, too.
             let scales = *scale..scale + groups;
             let rect = Rect { rows: rows.clone(), columns: columns.clone(), scales };
-            return job.found(&rect, elements.start, dst, sink, None, once(room, Room::new)?);
+            return job.found(&rect, elements.start, dst, sink, once(room, Room::new)?);
         }
         sink.set_all(*scale, groups, &buffers.codes);
         let codes = take(&mut buffers.codes);
