@@ -388,8 +388,8 @@ fn affinely(random: &mut Random, isa: Isa) {
     let scaling = if random.one_in(4) { scaling.nonfinite(NonFinite::Ignore) } else { scaling };
     let options = options(random);
     let scaling = with_gaps(random, scaling, &shape, to, options.dst_packing);
-    let new = |isa| Quantizer::new(from, to, &scaling, &options.isa(isa));
-    let Ok(reference) = new(Isa::Scalar) else { return };
+    let new = |isa| Quantizer::new(from, to, &scaling, &options.isa(isa)).ok();
+    let Some(reference) = new(Isa::Scalar) else { return };
     let q = new(isa).expect("the same on every instruction set");
     let width = from.itemsize();
     let mut src = data(random, from, shape.iter().product());
