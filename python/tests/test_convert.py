@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 import lanecast
-from lanecast._convert import _words
+from lanecast._convert import _as_keywords, _words
 
 safetensors = pytest.importorskip("safetensors.numpy")
 
@@ -106,6 +107,46 @@ def test_errors_name_options_as_they_are_given(tmp_path: Path) -> None:
     ]:
         with pytest.raises(lanecast.ConvertError, match=said):
             lanecast.convert(tmp_path / "src", tmp_path / "dst", **{"to": "bf16", **options})
+
+
+def test_errors_name_places_as_they_are_given(tmp_path: Path) -> None:
+    checkpoint(tmp_path / "SRC", 1)
+    checkpoint(tmp_path / "DST", 1)
+    file = next((tmp_path / "SRC").glob("*.safetensors"))
+    for src, options, said in [
+        (file, {}, rf"^src {re.escape(str(file))} is a file, but dst {re.escape(str(tmp_path / 'DST'))} is a directory \("),
+        (file, {"shard_size": "1G"}, "^shard_size=: src is a single file "),
+        (tmp_path / "SRC", {"drop": ["*"]}, "^no tensor would be written: src has none, or drop= matches all of them "),
+    ]:
+        with pytest.raises(lanecast.ConvertError, match=said):
+            lanecast.convert(src, tmp_path / ("b.safetensors" if options else "DST"), to="bf16", **options)
+    for text in ("/a/SRC/b", "DST.safetensors", "the tensor 'SRC'", "SRC-1", "a.DST"):
+        assert _as_keywords(text) == text
+    assert _as_keywords("writes beside DST. It reads SRC, twice") == "writes beside dst. It reads src, twice"
+
+
+def test_problems_name_options_as_they_are_given(tmp_path: Path) -> None:
+    tensors = {"a.weight": np.zeros((2, 4), np.uint8), "a.weight_scale": np.ones((2, 1), np.float32)}
+    safetensors.save_file({**tensors, "b.weight": np.zeros((2, 4), np.uint8)}, tmp_path / "a.safetensors")
+    data = (tmp_path / "a.safetensors").read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = data[8 : 8 + length].replace(b'"U8"', b'"F8_E4M3"').rstrip()
+    header += b" " * (-len(header) % 8)
+    (tmp_path / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + data[8 + length :])
+    problems = lanecast.inspect(tmp_path / "a.safetensors")["problems"]
+    assert [problem["tensor"] for problem in problems] == ["b.weight"] and problems[0]["message"]
+    assert "copy='b.weight'" in problems[0]["help"] and "--" not in problems[0]["help"]
+
+
+def test_nan_among_weights_is_a_warning_or_an_error(tmp_path: Path) -> None:
+    weights = np.ones((128, 128), np.float32)
+    weights[3, 5] = np.nan
+    safetensors.save_file({"layers.0.up_proj.weight": weights}, tmp_path / "a.safetensors")
+    with pytest.warns(UserWarning, match=r"^NaN or Inf among the weights: .*\(fail_on='nan,inf,saturated' makes that an error\)$"):
+        lanecast.convert(tmp_path / "a.safetensors", tmp_path / "b.safetensors", to="fp8-block")
+    with pytest.warns(UserWarning, match="NaN or Inf"), pytest.raises(lanecast.ConvertError) as caught:
+        lanecast.convert(tmp_path / "a.safetensors", tmp_path / "c.safetensors", to="fp8-block", fail_on="nan,inf,saturated")
+    assert caught.value.kind == "limit" and caught.value.report is not None
 
 
 def test_bools_of_numpy_are_bools(tmp_path: Path) -> None:

@@ -109,6 +109,8 @@ _FLAG = re.compile(
 )
 _SWITCHES = {"dry-run", "force", "json", "quiet", "resume", "strict"}
 _WRONG_VALUE = re.compile(r"(?:invalid|unexpected) value '(.*)' for '(\w+)=(?:True)?':? (.*)")
+# The arguments of the program that are no options, but not in names of files and in what is quoted.
+_PLACE = re.compile(r"(?<![\w/.'-])(SRC|DST)(?!['/-]|\.?\w)")
 # What is wrong with a value, as the program says it and as Python does.
 _REASONS = (
     (r"invalid digit found in string", "it must be an integer, 0 or more"),
@@ -118,7 +120,7 @@ _REASONS = (
 
 
 def _as_keywords(text: str) -> str:
-    """What the program says, with the options as they are given here: `--group-size 32` is group_size=32."""
+    """What the program says, with the arguments as they are given here: `--group-size 32` is group_size=32, and `SRC` is src."""
 
     def keyword(match: re.Match[str]) -> str:
         name, value = match[1].replace("-", "_"), match[2]
@@ -128,7 +130,7 @@ def _as_keywords(text: str) -> str:
             value = repr(value)
         return f"{name}{'_' if iskeyword(name) else ''}={value}"
 
-    text = _FLAG.sub(keyword, text)
+    text = _PLACE.sub(lambda match: match[0].lower(), _FLAG.sub(keyword, text))
     if wrong := _WRONG_VALUE.fullmatch(text):
         value, name, why = wrong.groups()
         for theirs, ours in _REASONS:
@@ -266,7 +268,10 @@ def inspect(path: Path, *, stats: bool = False) -> dict[str, Any]:
     >>> len(lanecast.inspect(path)["tensors"]), lanecast.inspect(path)["problems"]
     (1, [])
     """
-    return dict(_run(["inspect", _place("path", path), "--json", *_words({"stats": stats})])[1])
+    found = dict(_run(["inspect", _place("path", path), "--json", *_words({"stats": stats})])[1])
+    for problem in found["problems"]:
+        problem.update({key: text and _as_keywords(text) for key, text in problem.items() if key in ("message", "help")})
+    return found
 
 
 def verify(a: Path, b: Path, **options: Any) -> dict[str, Any]:
