@@ -1,8 +1,9 @@
 //! Casts of arrays: `astype`.
 
 use core::ops::{ControlFlow, Range};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use lanecast::numpy::OrderedDType;
@@ -27,6 +28,8 @@ use crate::{Cancelled, warn};
 const DETACHED: usize = 16 << 10;
 /// From this many bytes read and written on, several threads cast, and Ctrl-C is listened for.
 pub(crate) const LARGE: usize = 4 << 20;
+/// From this many bytes read and written on, starting threads pays off.
+const STARTED: usize = 16 << 20;
 /// The bytes of a part of a long cast, after which signals are checked and progress is reported.
 const PART: usize = 1 << 20;
 const ORDERS: &[(&str, NPY_ORDER)] = &[
@@ -162,8 +165,7 @@ fn cast_packed(
     if traffic < LARGE && how.progress.is_none() {
         return detached(py, traffic, || caster.cast(source, result, n)).map_err(failed);
     }
-    watched(py, how, "elements", |parallel| caster.par_cast_with(source, result, n, parallel))?
-        .map_err(failed)
+    watched(py, how, "element", |parallel| caster.par_cast_with(source, result, n, parallel))?.map_err(failed)
 }
 
 /// Reads the argument `out`, which must have the dtype and shape of the result.
@@ -193,6 +195,11 @@ pub(crate) fn tuple(shape: &[usize]) -> String {
     }
 }
 
+/// Formats a number of things, whose plural ends in s: `1 byte`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 pub(crate) fn of_ours(of: Ordered) -> OrderedDType {
     OrderedDType::new(of.dtype, order(of))
 }
@@ -207,11 +214,10 @@ pub(crate) fn read_threads(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<
         let given = given.repr()?;
         Ok(format!("threads is {given}; it must be a positive integer, or None for as many as pay off"))
     };
-    if given.is_instance_of::<PyBool>() {
-        return Err(PyTypeError::new_err(message()?));
-    }
     match given.extract::<usize>() {
-        Ok(threads) if threads > 0 => Ok(Some(threads)),
+        // True is an integer of Python.
+        Ok(threads) if threads > 0 && !given.is_instance_of::<PyBool>() => Ok(Some(threads)),
+        _ if options::is_bool(given)? => Err(PyTypeError::new_err(message()?)),
         _ => Err(PyValueError::new_err(message()?)),
     }
 }
@@ -254,6 +260,52 @@ pub(crate) fn watched<T: Send>(
         Some(error) => Err(error),
         None => Ok(done),
     }
+}
+
+/// Casts `n` elements in parts, of which `work` does one, on the threads that were asked for, and checks for signals meanwhile.
+pub(crate) fn each_part<T>(
+    py: Python<'_>,
+    how: &How<'_>,
+    (n, traffic): (usize, usize),
+    parts: impl ExactSizeIterator<Item = (Range<usize>, T)> + Send,
+    work: impl Fn(Range<usize>, T) -> Result<(), Error> + Sync,
+) -> PyResult<()> {
+    let (watch, wanted) = (Watch::new(how.progress.as_ref()), wanted_threads(py)?);
+    let threads = match how.threads {
+        Some(threads) => threads,
+        None if traffic < STARTED => 1,
+        None => wanted().unwrap_or_else(cores),
+    };
+    let threads = threads.min(parts.len());
+    let (parts, done) = (Mutex::new(parts), AtomicUsize::new(0));
+    let (ends, failure) = (AtomicBool::new(false), Mutex::new(None));
+    let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let run = || {
+        while !ends.load(Ordering::Relaxed)
+            && let Some((elements, part)) = next()
+        {
+            let len = elements.len();
+            let is_over = match work(elements, part) {
+                Ok(()) => watch.look(done.fetch_add(len, Ordering::Relaxed) + len, n).is_break(),
+                Err(error) => {
+                    failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    true
+                }
+            };
+            ends.fetch_or(is_over, Ordering::Relaxed);
+        }
+    };
+    detached(py, traffic, || {
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                // This thread does what is left if the system starts no more.
+                drop(thread::Builder::new().spawn_scoped(scope, run));
+            }
+            run();
+        });
+    });
+    let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    watch.into_error().or(failure.map(failed)).map_or(Ok(()), Err)
 }
 
 /// Casts an array to another one of the same shape, which may be a view of it.
@@ -321,10 +373,10 @@ pub(crate) fn cast<'py>(
     if is_dense {
         // SAFETY: the arrays are dense, and this is the only call.
         let (src, dst) = unsafe { job.slices() };
-        return watched(py, how, "elements", |parallel| job.caster.par_cast_with(src, dst, n, parallel))?
+        return watched(py, how, "element", |parallel| job.caster.par_cast_with(src, dst, n, parallel))?
             .map_err(failed);
     }
-    watched(py, how, "elements", |parallel| {
+    watched(py, how, "element", |parallel| {
         let (src, mut dst) = job.views();
         job.caster.par_cast_strided_with(&src, &mut dst, parallel)
     })?
@@ -475,7 +527,7 @@ impl Told {
 /// Checks for signals during a long cast, and reports progress.
 struct Watch<'a> {
     progress: Option<Py<PyAny>>,
-    /// The unit of progress.
+    /// What progress counts.
     unit: &'static str,
     start: Instant,
     /// When signals were last checked, in milliseconds from the start.
@@ -490,7 +542,7 @@ impl<'a> Watch<'a> {
         let progress = progress.map(|progress| progress.clone().unbind());
         let (last, told, error) = (AtomicU64::new(0), Mutex::default(), Mutex::new(None));
         let start = Instant::now();
-        Self { progress, unit: "elements", start, last, told, error, _of: core::marker::PhantomData }
+        Self { progress, unit: "element", start, last, told, error, _of: core::marker::PhantomData }
     }
 
     /// Checks for signals and reports progress. To be called after each part of the work, on any thread.
@@ -512,8 +564,8 @@ impl<'a> Watch<'a> {
             // `extract` also takes a bool of NumPy, which comparisons of its numbers return.
             if answer.extract::<bool>().is_ok_and(|goes_on| !goes_on) {
                 return Err(Cancelled::new_err(format!(
-                    "progress returned False after {done} of {total} {}",
-                    self.unit
+                    "progress returned False after {done} of {}",
+                    count(total, self.unit)
                 )));
             }
             Ok(())
@@ -553,9 +605,12 @@ fn wanted_threads(py: Python<'_>) -> PyResult<impl FnOnce() -> Option<usize>> {
     let threads = THREADS.load(Ordering::Relaxed);
     Ok(move || {
         // Asking for the number of cores takes longer than casting some thousand elements, so it is done when needed.
-        let most = || std::thread::available_parallelism().map_or(1, |most| most.get());
-        (threads > 0).then(|| threads.min(most()))
+        (threads > 0).then(|| threads.min(cores()))
     })
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 
 /// Returns the exception for an error of the crate.

@@ -10,7 +10,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::cast::{How, LARGE, Raw, detached, failed, read_progress, read_threads, tuple, watched};
+use crate::cast::{
+    How, LARGE, Raw, count, detached, each_part, failed, read_progress, read_threads, tuple, watched,
+};
 use crate::dtypes::{self, Ordered};
 use crate::options;
 use crate::view::{View, laid_out};
@@ -133,7 +135,7 @@ pub(crate) fn cast<'py>(
             Losses::Refuse => done(caster.par_try_cast_with(source, result, n, parallel)),
             Losses::RefuseChanges => done(caster.par_same_value_with(source, result, n, parallel)),
         };
-        watched(py, how, "elements", run)?
+        watched(py, how, "element", run)?
     };
     done.map_err(|error| loss_error(py, error, &src, dst.of, options, None))
 }
@@ -177,7 +179,7 @@ fn look<'py>(
     let found = if traffic < LARGE && how.progress.is_none() {
         detached(py, traffic, || caster.report_strided(&view()))
     } else {
-        watched(py, how, "elements", |parallel| caster.par_report_strided_with(&view(), parallel))?
+        watched(py, how, "element", |parallel| caster.par_report_strided_with(&view(), parallel))?
     };
     found.map_err(failed)
 }
@@ -229,16 +231,19 @@ fn caster_at(from: Ordered, to: Ordered, options: &CastOptions, before: usize) -
 /// Casts, and makes elements null that are lost. Returns the array, and its bitmap of ceil(n / 8) bytes. `shape` is the shape of the mask
 /// from which `valid` was made. None: there is none.
 #[pyfunction]
-#[pyo3(signature = (x, dtype, valid, shape, options))]
+#[pyo3(signature = (x, dtype, valid, shape, threads, progress, options))]
 pub(crate) fn masked<'py>(
     x: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyAny>,
     valid: Option<Vec<u8>>,
     shape: Option<Vec<usize>>,
+    threads: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<(Bound<'py, PyUntypedArray>, Vec<u8>)> {
     let py = x.py();
-    let (src, dst, options) = new_array(x, dtype, options, &[])?;
+    let how = How { threads: read_threads(threads)?, progress: read_progress(progress)? };
+    let (src, dst, options) = new_array(x, dtype, options, &["bitmap", "threads", "progress"])?;
     let (src, n) = (src.contiguous()?, dst.len());
     if let Some(shape) = shape.filter(|shape| *shape != src.shape) {
         let [given, needed] = [&shape, &src.shape].map(|shape| tuple(shape));
@@ -249,24 +254,24 @@ pub(crate) fn masked<'py>(
         && valid.len() < bits.len()
     {
         return Err(PyValueError::new_err(format!(
-            "valid has {} bytes; {n} elements need at least {}",
-            valid.len(),
+            "valid has {}; {n} elements need at least {}",
+            count(valid.len(), "byte"),
             bits.len(),
         )));
     }
     let sizes = [src.itemsize(), dst.itemsize()];
     // SAFETY: the new array is contiguous.
     let (source, result) = unsafe { (src.bytes(), dst.bytes_mut()) };
-    for first in (0..n).step_by(PART) {
-        let end = n.min(first + PART);
-        let caster = caster_at(src.of, dst.of, &options, first).map_err(failed)?;
-        let source = &source[first * sizes[0]..end * sizes[0]];
-        let result = &mut result[first * sizes[1]..end * sizes[1]];
-        let bits = &mut bits[first / 8..end.div_ceil(8)];
-        let valid = valid.as_deref().map(|valid| Validity::new(valid).from_bit(first));
-        py.detach(|| caster.cast_validity(source, valid, result, bits, end - first)).map_err(failed)?;
-        py.check_signals()?;
-    }
+    let (from, to, valid) = (src.of, dst.of, valid.as_deref());
+    let traffic = source.len() + result.len();
+    let elements = (0..n).step_by(PART).map(|first| first..n.min(first + PART));
+    let parts =
+        source.chunks(PART * sizes[0]).zip(result.chunks_mut(PART * sizes[1])).zip(bits.chunks_mut(PART / 8));
+    each_part(py, &how, (n, traffic), elements.zip(parts), |elements, ((source, result), bits)| {
+        let valid = valid.map(|valid| Validity::new(valid).from_bit(elements.start));
+        let caster = caster_at(from, to, &options, elements.start)?;
+        caster.cast_validity(source, valid, result, bits, elements.len()).map(drop)
+    })?;
     Ok((dst.array, bits))
 }
 

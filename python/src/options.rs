@@ -3,7 +3,7 @@
 use lanecast::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyString};
+use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 
 /// The values of an option, with their names.
 pub(crate) fn named<T: Copy, const N: usize>(
@@ -40,10 +40,18 @@ const NAMES: &[&str] = &[
 pub(crate) fn read(given: Option<&Bound<'_, PyDict>>, others: &[&str]) -> PyResult<CastOptions> {
     let mut options = CastOptions::new();
     let Some(given) = given.filter(|given| !given.is_empty()) else { return Ok(options) };
+    // What takes zero points takes a scaling, which has a profile of its own.
+    let is_scaled = others.contains(&"zero_points");
     if let Some(profile) = given.get_item("profile")?
         && !profile.is_none()
     {
-        options = choose("profile", &profile, &CastOptions::PROFILES, &[])?;
+        options = choose("profile", &profile, &CastOptions::PROFILES, &[]).map_err(|error| match is_scaled {
+            true => PyValueError::new_err(format!(
+                "{}; whose steps a scaled cast follows, its scaling says, as in lanecast.Scaling.mx(profile='torchao')",
+                error.value(given.py())
+            )),
+            false => error,
+        })?;
     }
     for (name, value) in given {
         let name = name.extract::<String>()?;
@@ -99,8 +107,11 @@ fn stochastic(options: CastOptions, value: &Bound<'_, PyAny>) -> PyResult<CastOp
         "stochastic is {}; it must be a seed, or (seed, number of the first element), each from 0 to 2**64 - 1",
         value.repr()?
     );
-    if value.is_instance_of::<PyBool>() {
-        return Err(PyTypeError::new_err(message));
+    let parts = value.cast::<PyTuple>().map_or_else(|_| vec![value.clone()], |pair| pair.iter().collect());
+    for part in &parts {
+        if is_bool(part)? {
+            return Err(PyTypeError::new_err(message));
+        }
     }
     if let Ok((seed, first)) = value.extract::<(u64, u64)>() {
         return Ok(options.stochastic(seed, first));
@@ -109,6 +120,12 @@ fn stochastic(options: CastOptions, value: &Bound<'_, PyAny>) -> PyResult<CastOp
         return Ok(options.stochastic(seed, 0));
     }
     Err(PyValueError::new_err(message))
+}
+
+/// Whether a value is True or False, of Python or of NumPy.
+pub(crate) fn is_bool(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let of_numpy = || value.is_instance(&value.py().import("numpy")?.getattr("bool_")?);
+    if value.is_instance_of::<PyBool>() { Ok(true) } else { of_numpy() }
 }
 
 pub(crate) fn choose<T: Copy>(

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use crate::cast::{failed, tuple};
+use crate::cast::{count, failed, tuple};
 use crate::dlpack::Handed;
 use crate::dtypes::{Ordered, Table, meant};
 use crate::view::{View, laid_out, order, to_array};
@@ -66,8 +66,8 @@ impl<'py> Packed<'py> {
         if needed != Some(self.data.len()) {
             let needed = needed.map_or("more than there can be".to_owned(), |needed| needed.to_string());
             return Err(PyValueError::new_err(format!(
-                "data has {} bytes; shape {} of {} needs {needed}",
-                self.data.len(),
+                "data has {}; shape {} of {} needs {needed}",
+                count(self.data.len(), "byte"),
                 tuple(&self.shape),
                 self.dtype
             )));

@@ -13,7 +13,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::cast::{How, failed, read_progress, read_threads, tuple, wanted_out, watched};
+use crate::cast::{How, count, failed, read_progress, read_threads, tuple, wanted_out, watched};
 use crate::dtypes::{self, Table, meant, meant_ordered};
 use crate::options::{self, choose, named, roundings};
 use crate::packed::{Source, empty};
@@ -22,6 +22,9 @@ use crate::view::{self, View};
 fn wrong(error: Error) -> PyErr {
     match error {
         Error::Cast(error) => failed(error),
+        Error::TensorScale { value } => {
+            PyValueError::new_err(format!("tensor_scale is {value}; it must be finite and positive"))
+        }
         Error::Pair { .. } | Error::ScaleDType { .. } | Error::Profile { .. } => {
             PyTypeError::new_err(error.to_string())
         }
@@ -91,7 +94,8 @@ fn read_axis(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<usize> {
             } else {
                 format!(", so it must be from -{dims} to {}", dims - 1)
             };
-            let message = format!("axis is {}; the data have {dims} dimensions{needed}", given.repr()?);
+            let message =
+                format!("axis is {}; the data have {}{needed}", given.repr()?, count(dims, "dimension"));
             Err(PyValueError::new_err(message))
         }
     }
@@ -223,6 +227,12 @@ impl Shown {
     ) -> PyResult<(Source<'py>, Option<Source<'py>>)> {
         let scales = self.read("scales", scales, scaling.scale_dtype, shape, (scaling.layout, order))?;
         let Some(zeros) = zero_points else { return Ok((scales, None)) };
+        let may_have = dtype.float_format().is_none() || scaling.profile == Profile::Onnx && dtype.bits() < 8;
+        if !may_have {
+            return Err(PyValueError::new_err(format!(
+                "zero_points are for integers; elements of {dtype} have no zero points, so leave them out"
+            )));
+        }
         let zeros = self.read("zero_points", zeros, dtype, shape, (ScaleLayout::RowMajor, order))?;
         if zeros.layout().0 != packing {
             return Err(PyValueError::new_err(match packing {
@@ -282,7 +292,7 @@ fn run<T: Send>(
     how: &How<'_>,
     cast: impl FnOnce(&Parallel<'_>) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
-    watched(py, how, "pieces", cast)?.map_err(wrong)
+    watched(py, how, "piece", cast)?.map_err(wrong)
 }
 
 /// Returns the options of a cast between two layouts.

@@ -325,6 +325,12 @@ def test_bools_of_numpy_are_bools():
     assert made.codes.high_first is True
     with pytest.raises(ValueError, match="saturate is .*; it must be one of True, False, 'e4m3fn'"):
         lanecast.astype([1], "int8", saturate=1)
+    for flag in (True, np.True_, False, np.False_):
+        for how in ({"threads": flag}, {"stochastic": flag}, {"stochastic": (flag, 1)}, {"stochastic": (1, flag)}):
+            with pytest.raises(TypeError, match="^(threads|stochastic) is .*; it must be a"):
+                lanecast.astype([1], "bfloat16", **how)
+    with pytest.raises(lanecast.Cancelled, match="after 1 of 1 element$"):
+        lanecast.astype([1], "int8", progress=lambda *_: False)
 
 
 def test_dtypes_that_ml_dtypes_does_not_have():

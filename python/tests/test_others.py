@@ -137,9 +137,40 @@ def test_bitmaps():
         (bitmap.view(np.int8), True, "a bitmap must be uint8, with one dimension"),
         (np.ones(16, bool), False, r"valid has shape \(16,\); it must be \(17,\)"),
         (np.ones(17), False, "valid has dtype float64; it must be bool"),
+        (bitmap[:1], True, "valid has 1 byte; 17 elements need at least 3"),
     ):
         with pytest.raises(ValueError, match=message):
             lanecast.masked(x, "uint8", valid, bitmap=how)
+
+
+def test_masks_on_threads():
+    x = np.random.default_rng(2).integers(-5, 300, (3, 1_500_001)).astype(np.int16)
+    valid = x % 7 != 0
+    expected = valid & (x >= 0) & (x <= 255)
+    one = lanecast.masked(x, "uint8", valid, threads=1)
+    for how in ({}, {"threads": 3}, {"threads": 100}, {"progress": print}):
+        array, there = lanecast.masked(x, "uint8", valid, **how)
+        assert (there == expected).all() and (array == one[0]).all() and (array[expected] == x[expected]).all()
+    kept = np.full(3_000_000, 1.1, np.float32)
+    one = lanecast.masked(kept, "bfloat16", stochastic=7, threads=1)[0]
+    assert (codes(lanecast.masked(kept, "bfloat16", stochastic=7, threads=3)[0]) == codes(one)).all()
+    assert (codes(lanecast.astype(kept, "bfloat16", stochastic=7)) == codes(one)).all()
+    for threads in (1, 3):
+        seen = []
+        lanecast.masked(x, "uint8", threads=threads, progress=lambda *now: seen.append(now))
+        assert len(seen) == 5 and seen == sorted(seen) and seen[-1] == (x.size, x.size)
+        calls = []
+        with pytest.raises(lanecast.Cancelled, match=f"progress returned False after .* of {x.size} elements"):
+            lanecast.masked(x, "uint8", threads=threads, progress=lambda *now: calls.append(now) or False)
+        assert len(calls) <= threads
+        with pytest.raises(ZeroDivisionError):
+            lanecast.masked(x, "uint8", threads=threads, progress=lambda *now: 1 / 0)
+    for wrong, error in (({"threads": 0}, ValueError), ({"threads": np.True_}, TypeError), ({"progress": 3}, TypeError)):
+        with pytest.raises(error, match="(threads|progress) is .*; it must be"):
+            lanecast.masked(x, "uint8", **wrong)
+    with pytest.raises(TypeError, match="there is no option 'thread'; did you mean 'threads'"):
+        lanecast.masked(x, "uint8", thread=1)
+    assert [part.size for part in lanecast.masked([], "uint8", threads=2)] == [0, 0]
 
 
 def test_shapes_of_what_is_no_array():
@@ -248,6 +279,26 @@ def test_producers_that_do_not_export_a_dtype():
         lanecast.astype(Producer(RuntimeError("no S4"), None), "float32")
     with pytest.raises(BufferError, match="gradient"):
         lanecast.astype(Producer(BufferError("gradient"), array), "float32")
+
+
+def test_properties_that_raise():
+    """What is looked at only to give advice does not hide what is wrong."""
+
+    class Column:
+        def __array__(self, dtype=None, copy=None):
+            return np.array([[1], [2, 3]], object)
+
+        @property
+        def type(self):
+            raise self.error
+
+    column = Column()
+    for column.error in (RuntimeError("no type"), KeyError("type")):
+        with pytest.raises(TypeError, match=r"cannot cast an array of object; give its elements a dtype first"):
+            lanecast.astype(column, "int8")
+    column.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        lanecast.astype(column, "int8")
 
 
 def test_columns_and_tables_with_nulls():
@@ -460,6 +511,12 @@ def test_facts_against_ml_dtypes():
             theirs, ours = ml_dtypes.finfo(dtype), lanecast.finfo(name)
             for fact in ("eps", "max", "min", "tiny", "smallest_normal", "nmant", "nexp"):
                 assert float(getattr(theirs, fact)) == float(getattr(ours, fact)), (name, fact)
+    # Digits are counted as NumPy counts them.
+    for name in ("float16", "float32", "float64"):
+        assert lanecast.finfo(name).precision == np.finfo(name).precision
+        assert np.dtype(name).type(lanecast.finfo(name).resolution) == np.finfo(name).resolution
+    digits = {"bfloat16": 2, "float8_e3m4": 1, "float8_e4m3fn": 0, "float4_e2m1fn": 0, "float8_e8m0fnu": 0}
+    assert {name: lanecast.finfo(name).precision for name in digits} == digits
     assert lanecast.finfo("complex64") == lanecast.finfo("float32")
     assert lanecast.finfo(np.float32(1)).bits == 32
 
@@ -527,9 +584,12 @@ def test_packed_in_rows(name):
 def test_packed_errors():
     for call, error, message in (
         (lambda: lanecast.pack(np.zeros(3)), TypeError, "x has dtype float64; only dtypes of fewer than 8 bits can be packed"),
+        (lambda: lanecast.PackedArray(b"1", "int4", 5), ValueError, r"data has 1 byte; shape \(5,\) of int4 needs 3"),
+        (lambda: lanecast.PackedArray(b"1", "float6_e3m2fn"), ValueError, "rows of 1 byte do not hold whole elements"),
         (lambda: lanecast.PackedArray(b"12", "int4", 5), ValueError, r"data has 2 bytes; shape \(5,\) of int4 needs 3"),
         (lambda: lanecast.PackedArray(b"12", "int8", 2), TypeError, "int8 has 8 bits; only dtypes of fewer than 8 bits can be packed"),
-        (lambda: lanecast.PackedArray(b"", "int4", -1), ValueError, "shape is -1; each of its integers must be from 0 to"),
+        (lambda: lanecast.PackedArray(b"", "int4", -1), ValueError, "shape is -1; it must be from 0 to"),
+        (lambda: lanecast.PackedArray(b"", "int4", (2, -1)), ValueError, r"shape is \(2, -1\); each of its integers must be from 0 to"),
         (lambda: lanecast.PackedArray(np.zeros(2), "int4", 4), ValueError, "data has dtype float64; it must be uint8"),
         (lambda: lanecast.PackedArray(b"", "int4", (1 << 40, 1 << 40)), ValueError, "of int4 needs"),
         (lambda: lanecast.PackedArray(b"12", "int4", (1.5,)), TypeError, r"shape is \(1.5,\); it must be an integer, or"),
@@ -542,6 +602,8 @@ def test_packed_errors():
         with pytest.raises(error, match=message):
             call()
     assert lanecast.PackedArray(b"12", "int4", np.int64(3)).shape == (3,)
+    assert repr(lanecast.PackedArray(b"1", "int4", 1)) == "PackedArray(1 element of int4, shape (1,), 1 byte)"
+    assert str(lanecast.report([7], "int8")) == "1 element: all exact"
     with pytest.raises(ValueError, match="which copy=False forbids"):
         np.array(lanecast.PackedArray(b"12", "int4"), copy=False)
     assert np.asarray(lanecast.PackedArray(b"1", "uint1"), np.uint8).tolist() == [1, 0, 0, 0, 1, 1, 0, 0]

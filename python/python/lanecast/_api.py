@@ -93,7 +93,7 @@ class Report:
 
     def __str__(self) -> str:
         found = [f"{count} {name}" for name, count in self._classes() if count]
-        text = f"{self.elements} elements: {', '.join(found) or 'all exact'}"
+        text = f"{_count(self.elements, 'element')}: {', '.join(found) or 'all exact'}"
         return text if self.first is None else f"{text}; the first lost is element {self.first}"
 
     def _repr_html_(self) -> str:
@@ -103,6 +103,11 @@ class Report:
         )
         first = "" if self.first is None else f"<tr><td>first lost</td><td>{self.first}</td></tr>"
         return f"<table><caption>lanecast: what the cast lost</caption>{rows}{first}</table>"
+
+
+def _count(n: int, what: str) -> str:
+    """A number of things, whose plural ends in s: 1 byte."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 #: True and False, of Python and of NumPy.
@@ -131,18 +136,21 @@ def _of_integers(given: Any, array: Array) -> Array:
     return objects.astype(np.uint64)
 
 
-def _extents(name: str, given: Any) -> tuple[int, ...]:
-    """Lengths along dimensions: an integer, or a sequence of them."""
+def _extents(name: str, given: Any, one: bool = False) -> tuple[int, ...]:
+    """Lengths along dimensions: an integer, or a sequence of them; with one=True only an integer."""
+    # Arrays have __index__, whatever their shape is.
+    is_one = one or not getattr(given, "ndim", 0) and hasattr(given, "__index__")
     try:
-        # Arrays have __index__, whatever their shape is.
-        parts = tuple(given) if getattr(given, "ndim", 0) or not hasattr(given, "__index__") else (given,)
+        parts = (given,) if is_one else tuple(given)
         if any(isinstance(part, bool) for part in parts):
             raise TypeError
         extents = tuple(operator.index(part) for part in parts)
     except TypeError:
-        raise TypeError(f"{name} is {given!r}; it must be an integer, or a sequence of them") from None
+        needed = "an integer" if one else "an integer, or a sequence of them"
+        raise TypeError(f"{name} is {given!r}; it must be {needed}") from None
     if not all(0 <= extent <= sys.maxsize for extent in extents):
-        raise ValueError(f"{name} is {given!r}; each of its integers must be from 0 to {sys.maxsize}")
+        what = "it" if is_one else "each of its integers"
+        raise ValueError(f"{name} is {given!r}; {what} must be from 0 to {sys.maxsize}")
     return extents
 
 
@@ -209,7 +217,14 @@ def try_astype(
 
 
 def masked(
-    x: Any, dtype: Any, valid: Any = None, *, bitmap: bool = False, **options: Any
+    x: Any,
+    dtype: Any,
+    valid: Any = None,
+    *,
+    bitmap: bool = False,
+    threads: int | None = None,
+    progress: Callable[[int, int], Any] | None = None,
+    **options: Any,
 ) -> tuple[Array, Array]:
     """Cast, and make null what is lost: the bits of a null are zero, and its place in the second array is False. What valid
     says is null stays null.
@@ -218,6 +233,7 @@ def masked(
         of an Arrow array (of pyarrow, polars, ..; read by pyarrow) that are not null, and all elements of anything else. A
         valid that is given replaces such a mask. With bitmap=True, valid and the second result are bitmaps as Arrow has them:
         uint8, element i in bit i % 8 of byte i // 8, in C order.
+    threads, progress: as in astype.
 
     >>> import lanecast
     >>> array, valid = lanecast.masked([1.0, 300.0, 7.0], "uint8", [True, True, False])
@@ -249,7 +265,7 @@ def masked(
                 raise ValueError(f"valid has dtype {array.dtype}; it must be bool")
             shape = array.shape
             bits = np.packbits(array.reshape(-1), bitorder="little").tobytes()
-    result, marks = _lanecast.masked(x, dtype, bits, shape, options)
+    result, marks = _lanecast.masked(x, dtype, bits, shape, threads, progress, options)
     found = np.frombuffer(bytearray(marks), np.uint8)
     if bitmap:
         return result, found
@@ -313,12 +329,17 @@ def _from_arrow(x: Any) -> tuple[Any, Array | None]:
 
 def _of_lists(x: Any) -> str | None:
     """How a column of lists, of pyarrow or polars, gives the elements of these; None: it is no such column."""
-    dtype = getattr(x, "dtype", None)
-    if hasattr(dtype, "inner"):
-        # Arrays of polars have a shape, and nulls of as many elements.
-        return "x.reshape((-1,))" if hasattr(dtype, "shape") else "x.explode()"
-    if re.match(r"(fixed_size_|large_)?list(_view)?<", str(getattr(x, "type", ""))):
-        return "x.combine_chunks().flatten()" if hasattr(x, "combine_chunks") else "x.flatten()"
+    try:
+        dtype = getattr(x, "dtype", None)
+        if hasattr(dtype, "inner"):
+            # Arrays of polars have a shape, and nulls of as many elements.
+            return "x.reshape((-1,))" if hasattr(dtype, "shape") else "x.explode()"
+        if re.match(r"(fixed_size_|large_)?list(_view)?<", str(getattr(x, "type", ""))):
+            return "x.combine_chunks().flatten()" if hasattr(x, "combine_chunks") else "x.flatten()"
+    except Exception:
+        # Raised by a property, or by the text of a type: such a column is not one of pyarrow or polars. The answer is a part
+        # of another error, which says what is wrong.
+        pass
     return None
 
 
@@ -431,7 +452,8 @@ class FloatInfo:
 
     @property
     def precision(self) -> int:
-        """How many decimal digits are kept."""
+        """How many decimal digits are kept, as NumPy counts them: 0 where eps is above 0.1. (ml_dtypes says 1 for every float of
+        8 bits.)"""
         return int(-np.log10(self.eps))
 
 
@@ -598,12 +620,12 @@ class PackedArray:
         if shape is None:
             row = buffer.shape[-1] if buffer.ndim else 1
             if row * 8 % facts["bits"]:
-                raise ValueError(f"rows of {row} bytes do not hold whole elements of {self.dtype}; pass their shape")
+                raise ValueError(f"rows of {_count(row, 'byte')} do not hold whole elements of {self.dtype}; pass their shape")
             shape = (*buffer.shape[:-1], row * 8 // facts["bits"])
         self.shape: tuple[int, ...] = _extents("shape", shape)
         needed = (self.size * facts["bits"] + 7) // 8
         if buffer.size != needed:
-            raise ValueError(f"data has {buffer.size} bytes; shape {self.shape} of {self.dtype} needs {needed}")
+            raise ValueError(f"data has {_count(buffer.size, 'byte')}; shape {self.shape} of {self.dtype} needs {needed}")
         self.data: Array = np.ascontiguousarray(buffer).reshape(-1)
 
     @property
@@ -624,7 +646,8 @@ class PackedArray:
 
     def __repr__(self) -> str:
         order = ", high bits first" if self.high_first else ""
-        return f"PackedArray({self.size} elements of {self.dtype}, shape {self.shape}, {self.data.size} bytes{order})"
+        elements, data = _count(self.size, "element"), _count(self.data.size, "byte")
+        return f"PackedArray({elements} of {self.dtype}, shape {self.shape}, {data}{order})"
 
     def astype(self, dtype: Any, **options: Any) -> Array:
         """Cast from the packed bytes, without unpacking them first."""

@@ -73,7 +73,7 @@ class Scaling:
     @classmethod
     def along_axis(cls, axis: int, length: int, scale_dtype: Any = "float32", **fields: Any) -> Scaling:
         """Blocks of length elements along a dimension, and of one along the others, as in ONNX."""
-        return cls(scale_dtype, _extents("length", length), axis, **fields)
+        return cls(scale_dtype, _extents("length", length, one=True), axis, **fields)
 
     @classmethod
     def blocks(cls, lengths: int | Sequence[int], scale_dtype: Any = "float32", **fields: Any) -> Scaling:
