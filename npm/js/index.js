@@ -68,16 +68,40 @@ async function compiled(url) {
   const response = await fetch(url);
   if (!response.ok) throw new LanecastError(`${url} cannot be loaded: ${response.status} ${response.statusText}`);
   // Not compileStreaming, which requires a media type that not every server sends.
-  return WebAssembly.compile(await response.arrayBuffer());
+  const bytes = await response.arrayBuffer();
+  try {
+    return await WebAssembly.compile(bytes);
+  } catch (cause) {
+    // Some servers answer with a page where there is no such file.
+    const why = new DataView(bytes).byteLength >= 4 && new DataView(bytes).getUint32(0) === 0x0061736d
+      ? cause.message
+      : 'what the server sent is no WebAssembly module, so the modules are not where index.js looks for them (README: Bundlers)';
+    throw new LanecastError(`${url} cannot be loaded: ${why}`, { cause });
+  }
 }
 
 /**
  * Loads the fastest module for this engine: with `simd: false` one without 128-bit SIMD, with `scaled: true` one that also does
  * scaled casts. A compiled `module` is used as it is.
  */
-export async function load({ simd = hasSimd(), scaled = false, module } = {}) {
+export async function load(options = {}) {
+  const { simd = hasSimd(), scaled = false, module, ...others } = objectOf(options, '{ scaled: true }');
+  for (const name of Object.keys(others)) throw new LanecastError(`load has no option ${shown(name)}; its options are simd, scaled, module`);
+  for (const [name, value] of Object.entries({ simd, scaled })) {
+    if (typeof value !== 'boolean') throw new LanecastError(`${name} is ${shown(value)}; it must be true or false`);
+  }
+  if (module !== undefined) return instance(module);
   const [plain, more] = simd ? [MODULES.simd128, MODULES.scaledSimd128] : [MODULES.scalar, MODULES.scaledScalar];
-  module ??= await compiled(scaled ? more() : plain());
+  return instance(await compiled(scaled ? more() : plain()));
+}
+
+async function instance(module) {
+  // By the tag, which a module of another realm has, too.
+  if (kind(module) !== 'WebAssembly.Module') {
+    throw new LanecastError(`module is ${shown(module)}; it must be a WebAssembly.Module, which WebAssembly.compile makes of bytes`);
+  }
+  const own = WebAssembly.Module.imports(module).length === 0 && WebAssembly.Module.exports(module).some(({ name }) => name === 'destination_room');
+  if (!own) throw new LanecastError('module is not one of the modules of this package');
   return new Lanecast(await WebAssembly.instantiate(module, {}));
 }
 
@@ -105,18 +129,20 @@ function bytesOf(data, what) {
   throw new LanecastError(`${what} is ${shown(data)}; it must be a typed array, a DataView or an ArrayBuffer`);
 }
 
-/** Returns the options; throws if they are not an object. */
-function objectOf(options) {
-  if (options !== null && typeof options === 'object') return options;
-  throw new LanecastError(`the options are ${shown(options)}; they must be an object such as { rounding: 'up' }`);
+/** Returns the options; throws if they are not an object, or are an array. */
+function objectOf(options, such = "{ rounding: 'up' }") {
+  const isIt = options !== null && typeof options === 'object' && !Array.isArray(options) && !ArrayBuffer.isView(options);
+  if (isIt) return options;
+  throw new LanecastError(`the options are ${shown(options)}; they must be an object such as ${such}`);
 }
 
 /** A shape, which is a number or an iterable of numbers, as text with commas. */
 function lengthsOf(lengths, what) {
-  const all = typeof lengths === 'number' ? [lengths] : lengths;
-  const isIt = all !== null && typeof all === 'object' && typeof all[Symbol.iterator] === 'function';
-  if (isIt && [...all].every((length) => Number.isSafeInteger(length) && length >= 0)) return [...all].join(',');
-  throw new LanecastError(`${what} is ${isIt ? `[${[...all].map(shown)}]` : shown(lengths)}; it must be a length, or an array of lengths such as [2, 64]`);
+  const isIt = lengths !== null && typeof lengths === 'object' && typeof lengths[Symbol.iterator] === 'function';
+  // Iterated once: an iterator has its elements only once.
+  const all = isIt ? [...lengths] : [lengths];
+  if ((isIt || typeof lengths === 'number') && all.every((length) => Number.isSafeInteger(length) && length >= 0)) return all.join(',');
+  throw new LanecastError(`${what} is ${isIt ? `[${all.map(shown)}]` : shown(lengths)}; it must be a length, or an array of lengths such as [2, 64]`);
 }
 
 /** The lines of text for a scaling, which is a name or an object of fields; `side` is 'from' or 'to'. */
@@ -283,6 +309,7 @@ export class Lanecast {
   #scaled(what, from, to, shape, scalings, given, read) {
     const { scaled_prepare, scaled_source, scaled_run, scaled_result, scaled_length, scaled_tensor, scaled_end } = this.#exports;
     if (scaled_prepare === undefined) throw new LanecastError('this module has no scaled casts: load({ scaled: true }) loads one that has them');
+    if (given.intRounding !== undefined) throw new LanecastError("intRounding is a field of the scaling here, as in { format: 'perRow', intRounding: 'up' }");
     const sources = ['the source', 'scales', 'zeroPoints'].map((name, i) => (read[i] === undefined ? new Uint8Array() : bytesOf(read[i], name)));
     const lines = [lengthsOf(shape, 'shape'), ...linesOf(scalings[0], 'from'), ...(scalings.length > 1 ? linesOf(scalings[1], 'to') : [])];
     if (read[2] !== undefined) lines.push('zeroPoints');

@@ -184,6 +184,8 @@ for (const lanecast of both) {
     fails(() => lanecast.cast(x, 'float32', 'int8', null), /^the options are null; they must be an object/);
     fails(() => lanecast.cast(x, 'float32', 'int8', 'up'), /^the options are "up"; they must be an object/);
     fails(() => lanecast.castArray(x, 'int8', null), /^the options are null/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', new Int8Array(2)), /^the options are of type Int8Array; they must be an object/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', []), /^the options are of type Array/);
     fails(() => lanecast.cast(x, 'float32', 'int8', { rounding: Symbol('up') }), /^rounding is "Symbol\(up\)"; it must be one of nearestEven/);
     fails(() => lanecast.cast(x, 'float32', 'int8', { rounding: Object.create(null) }), /^rounding is "of type Object"; it must be one of/);
     fails(() => lanecast.cast(x, 'float32', 'int8', { length: '2' }), /^length is "2"; it must be a number of elements/);

@@ -111,7 +111,9 @@ for (const lanecast of both) {
     fails(q('64', 'mx'), /^shape is "64"; it must be a length, or an array of lengths/);
     fails(q([8, -8], 'mx'), /^shape is \[8,-8\]; it must be a length, or an array of lengths/);
     fails(q([2 ** 31, 2 ** 31], 'mx'), /address space/);
+    fails(q([4, 15].values(), 'mx'), /of shape \[4, 15\] need exactly 240/);
     fails(q([64], 'mx', { profile: 'torchao' }), /^profile is a field of the scaling/);
+    fails(q([64], 'perRow', { intRounding: 'up' }), /^intRounding is a field of the scaling here/);
     fails(q([64], 'mx', { length: 64 }), /^there is no option "length"; the options are scales, zeroPoints, affine, rounding/);
     fails(q([64], 'mx', { 'from.rule': 'ceil' }), /^there is no option "from.rule"/);
     fails(q([64], 'perTensor', { zeroPoints: new Int8Array(1) }), /^zeroPoints are given without scales/);
