@@ -76,13 +76,14 @@ export interface Scaling {
   precision?: DType;
 }
 
-/** The options of casts that also apply to scaled casts. With `dstOrder: 'big'` results are bytes, whatever their TypeScript types. */
-export type ScaledOptions = Omit<CastOptions, 'length' | 'out' | 'profile'>;
+/** The options of casts that also apply to scaled casts (profile and intRounding are fields of the scaling). With `dstOrder: 'big'`
+ * results are bytes, and with `dstPacking` codes are, whatever their TypeScript types. */
+export type ScaledOptions = Omit<CastOptions, 'length' | 'out' | 'profile' | 'intRounding'>;
 
-export interface Quantized<T extends DType = DType> {
+export interface Quantized<T extends DType = DType, S = TypedArray> {
   codes: ArrayOf<T>;
-  /** The scales that were found, or those that were given. */
-  scales: TypedArray | ArrayBufferView | ArrayBufferLike;
+  /** The scales that were found, in a typed array if their dtype has one, else in bytes; or those that were given, as they were given. */
+  scales: S;
   scaleDtype: DType;
   scaleShape: number[];
   /** The factor for the whole tensor, if there is one. */
@@ -170,10 +171,10 @@ export class Lanecast {
   castArray(array: TypedArray, to: DType, options?: Omit<CastOptions, 'out'> & { out?: undefined }): TypedArray;
   /** Quantises data of this shape: casts it to codes with scales, which are found or given as `scales` (with `zeroPoints`). With `affine`,
    * zero points are found too. Needs a module that was loaded with `scaled: true`. */
-  quantize<T extends DType>(
+  quantize<T extends DType, S extends ArrayBufferView | ArrayBufferLike = TypedArray>(
     src: ArrayBufferView | ArrayBufferLike, from: DType, to: T, shape: number | readonly number[], scaling: Format | Scaling,
-    options?: ScaledOptions & { scales?: ArrayBufferView | ArrayBufferLike; zeroPoints?: ArrayBufferView | ArrayBufferLike; affine?: boolean },
-  ): Quantized<T>;
+    options?: ScaledOptions & { scales?: S; zeroPoints?: ArrayBufferView | ArrayBufferLike; affine?: boolean },
+  ): Quantized<T, S>;
   /** Dequantises codes of this shape: casts them, with their scales, to numbers. Needs `scaled: true`. */
   dequantize<T extends DType>(
     codes: ArrayBufferView | ArrayBufferLike, from: DType, to: T, shape: number | readonly number[],
@@ -191,6 +192,9 @@ export class Lanecast {
 /** Whether this engine has the 128-bit SIMD instructions of WebAssembly. */
 export function hasSimd(): boolean;
 
+/** WebAssembly.Module, if TypeScript's library declares it (as those of browsers and workers do). */
+type Module = typeof globalThis extends { WebAssembly: { Module: { prototype: infer M } } } ? M : object;
+
 /** Loads the fastest module for this engine. `simd` chooses the one with or without 128-bit SIMD, `scaled: true` one that also does
  * scaled casts; a compiled `module` is used as it is. */
-export function load(options?: { simd?: boolean; scaled?: boolean; module?: WebAssembly.Module }): Promise<Lanecast>;
+export function load(options?: { simd?: boolean; scaled?: boolean; module?: Module }): Promise<Lanecast>;
