@@ -61,7 +61,7 @@ struct Kind {
     scaling: Scaling,
     /// Whether quantisation with scales that are found is timed too.
     finds: bool,
-    /// Whether scales have zero points. Such scales are always given here.
+    /// Whether scales have zero points, which are found with the scales if those are.
     zeros: bool,
     /// Elements in a row.
     width: usize,
@@ -121,6 +121,14 @@ fn kinds() -> Vec<Kind> {
         by("comp.-tensors row", F8E4M3FN, Profile::CompressedTensors, Scaling::per_axis(0).scale(BF16)),
         by("comp.-tensors int8", I8, Profile::CompressedTensors, Scaling::per_axis(0).scale(BF16)),
         by("comp.-tensors int4", I4, Profile::CompressedTensors, Scaling::blocks(&[128], BF16)),
+        Kind {
+            zeros: true,
+            ..by("comp.-t. int8, zeros", I8, Profile::CompressedTensors, Scaling::per_axis(0).scale(BF16))
+        },
+        Kind {
+            zeros: true,
+            ..by("comp.-t. int4, zeros", I4, Profile::CompressedTensors, Scaling::blocks(&[128], BF16))
+        },
         by("comp.-tensors MX", F4E2M1, Profile::CompressedTensors, Scaling::mx()),
         by("HF 128 x 128", F8E4M3FN, Profile::HfFp8, Scaling::deepseek()),
         kind("NVFP4, divided", F4E2M1, &all[..2], Scaling::nvfp4().tensor_scale(TensorScale::Divide(2688.5))),
@@ -301,6 +309,7 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
         let n = q.scale_shape(&shape).expect("a shape").iter().product();
         vec![0x11; kind.element.byte_len(n, options.src_packing).expect("a size")]
     });
+    let mut found = zero_points.clone().unwrap_or_default();
     let zero_points = zero_points.as_deref();
     let (mut back, mut plain) = (Lines::new(values.len()), Lines::new(values.len()));
     let (back, plain) = (back.all(), plain.all());
@@ -350,7 +359,9 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
         let times = race(
             [
                 &mut || {
-                    if is_found {
+                    if is_found && kind.zeros {
+                        q.quantize_affine(values, &shape, made, &mut scales, &mut found).expect("sizes");
+                    } else if is_found {
                         q.quantize(values, &shape, made, &mut scales).expect("sizes that fit");
                     } else {
                         q.quantize_given(values, &shape, &given, zero_points, made).expect("sizes that fit");

@@ -117,11 +117,9 @@ pub(super) struct Multiply<'a> {
 impl<'a> Multiply<'a> {
     /// Returns None in cases that only the reference handles.
     pub(super) fn new(job: &'a Dequantizing<'a>, decided: &'a Decided) -> Option<Self> {
-        // This profile rounds the difference of code and zero point to bfloat16 before it multiplies.
-        let rounds_twice = job.given.zero_points.is_some()
-            && job.dequantize.product == Product::Output
-            && job.dequantize.to == DType::BF16;
-        let kernel = decided.kernel.as_ref().filter(|_| !rounds_twice);
+        // Some profiles round the difference of code and zero point to the dtype of the output before they multiply. That changes
+        // nothing: there are kernels for integers of up to 8 bits, whose differences have no more, and bfloat16 has 8.
+        let kernel = decided.kernel.as_ref();
         if kernel.is_none() && decided.exact.is_none() {
             return None;
         }
