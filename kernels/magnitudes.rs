@@ -60,17 +60,16 @@ impl Wide<'_> {
                 let (registers, rest) = elements.as_chunks::<LANES>();
                 let (mut least, mut most) = ([0; LANES], [0; LANES]);
                 for register in registers {
-                    for ((least, most), x) in least.iter_mut().zip(&mut most).zip(register) {
+                    for (most, x) in most.iter_mut().zip(register) {
                         *most = counted(x).max(*most);
+                    }
+                    for (least, x) in least.iter_mut().zip(register) {
                         *least = (counted(x) ^ i64::MIN).max(*least);
                     }
                 }
-                for x in rest {
-                    most[0] = counted(x).max(most[0]);
-                    least[0] = (counted(x) ^ i64::MIN).max(least[0]);
-                }
-                *high = most.into_iter().fold(*high as i64, i64::max) as u64;
-                *low = least.into_iter().fold(*low as i64, i64::max) as u64;
+                let (highs, lows) = (rest.iter().map(counted), rest.iter().map(|x| counted(x) ^ i64::MIN));
+                *high = most.into_iter().chain(highs).fold(*high as i64, i64::max) as u64;
+                *low = least.into_iter().chain(lows).fold(*low as i64, i64::max) as u64;
             }
             return;
         }
