@@ -19,10 +19,8 @@ use super::engine::{Dequantizing, Room, ToFloats};
 use super::error::Error;
 use super::memory::{array, once};
 use super::numbers::{NO_NUMBERS, Numbers, SCALES, TABLED, TABLES, expand, zeros};
-use super::rule::Product;
 use super::scaling::TensorScale;
 use super::segment::{Call, Region, Segment};
-use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
 use crate::kernels::scaled::{
