@@ -55,6 +55,13 @@ impl Wide<'_> {
                 let bits = x.to_bits() as i64;
                 if bits & i64::MAX <= limit { bits } else { 0 }
             };
+            if group == 1 {
+                for ((low, high), x) in low.iter_mut().zip(found).zip(values) {
+                    *high = (*high as i64).max(counted(x)) as u64;
+                    *low = (*low as i64).max(counted(x) ^ i64::MIN) as u64;
+                }
+                return;
+            }
             let groups = low.iter_mut().zip(found).zip(values.chunks(group.max(1)));
             for ((low, high), elements) in groups {
                 let (registers, rest) = elements.as_chunks::<LANES>();

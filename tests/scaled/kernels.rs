@@ -59,7 +59,7 @@ fn each(isa: Isa, case: impl Fn(&mut Random, Isa)) {
 }
 
 const DATA: [DType; 4] = [DType::BF16, DType::F16, DType::F32, DType::F64];
-const CODES: [DType; 18] = [
+const CODES: [DType; 21] = [
     DType::F8E4M3FN,
     DType::F8E4M3FN,
     DType::F8E5M2,
@@ -74,7 +74,10 @@ const CODES: [DType; 18] = [
     DType::F8E3M4,
     DType::F8E4M3FNUZ,
     DType::F8E5M2FNUZ,
+    DType::I2,
+    DType::U2,
     DType::I16,
+    DType::I32,
     DType::BF16,
     DType::F16,
     DType::F32,
@@ -305,7 +308,7 @@ fn dequantised_of(
 /// Integers less zero points, which some profiles round to the dtype of the output before they multiply.
 fn every_difference(isa: Isa) {
     let random = &mut Random::new(47);
-    for from in [DType::I4, DType::U4, DType::I8, DType::U8] {
+    for from in [DType::I2, DType::U2, DType::I4, DType::U4, DType::I8, DType::U8] {
         let codes: Vec<u8> = (0..=u8::MAX >> (8 - from.bits())).collect();
         let shape = [codes.len(); 2];
         let src = codes.repeat(codes.len());

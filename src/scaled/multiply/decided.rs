@@ -229,16 +229,36 @@ fn roundings(dequantize: &Dequantize, plain: &CastOptions) -> ([Option<Caster>; 
     }
 }
 
-/// Returns the casts of the way by float64: codes to float64, scales to float64, and float64 to the target. None if the product
-/// might not be exact in float64, so that the last cast would not be the only rounding.
+/// The way by float64: the casts of codes to float64, of scales to float64, and of float64 to the target; and those to float32 and back,
+/// where a profile rounds to that before and after it multiplies.
+#[derive(Clone, Copy)]
+pub(super) struct ByF64 {
+    pub(super) casts: [Caster; 3],
+    pub(super) rounds: Option<[Caster; 2]>,
+}
+
+/// Returns None if the product might not be exact in float64, so that the casts after it would not be the only roundings.
 fn by_f64(
     dequantize: &Dequantize,
     tensor: &Tensor,
     options: &CastOptions,
     plain: &CastOptions,
-) -> Option<[Caster; 3]> {
+) -> Option<ByF64> {
     let Dequantize { from, to, scale, product, .. } = *dequantize;
     let bits = significant(from) + significant(scale);
+    let codes = options.dst_order(ByteOrder::Native);
+    let made = |out: &CastOptions, rounds| {
+        let casts =
+            [cast(from, DType::F64, &codes)?, cast(scale, DType::F64, plain)?, cast(DType::F64, to, out)?];
+        Some(ByF64 { casts, rounds })
+    };
+    // (To float64 a requantisation wants the exact product.)
+    if product == Product::F32 && from.is_int() && dequantize.tensor == TensorScale::None && to != DType::F64
+    {
+        // Integers and scales are float32s when they are multiplied, and their product is a float64.
+        let rounds = [cast(DType::F64, DType::F32, plain)?, cast(DType::F32, DType::F64, plain)?];
+        return made(&plain.dst_order(options.dst_order), Some(rounds));
+    }
     // A quotient is rounded to float64 first. Five bits to spare keep it away from every tie of a narrower target.
     let bits = match tensor.after.divides {
         true if to == DType::F64 && dequantize.policy().rounding != Rounding::NearestEven => 64,
@@ -249,9 +269,7 @@ fn by_f64(
     if bits > 53 || product != Product::Own {
         return None;
     }
-    let codes = options.dst_order(ByteOrder::Native);
-    let out = options.src_order(ByteOrder::Native);
-    Some([cast(from, DType::F64, &codes)?, cast(scale, DType::F64, plain)?, cast(DType::F64, to, &out)?])
+    made(&options.src_order(ByteOrder::Native), None)
 }
 
 /// The kernels and plain casts of a dequantisation.
@@ -275,8 +293,8 @@ pub(in crate::scaled) struct Decided {
     pub(super) ties: MayTie,
     /// Whether a scale of zero needs no care, since no code is Inf (Inf times zero is NaN).
     pub(super) zero_is_right: bool,
-    /// The way by float64: see [`by_f64`].
-    pub(super) exact: Option<[Caster; 3]>,
+    /// The way by float64.
+    pub(super) exact: Option<ByF64>,
     pub(super) size: usize,
     /// Whether results are to be rounded to odd. Only the kernel does that: if it is wrong for a scale, all results are discarded.
     pub(super) is_odd: bool,

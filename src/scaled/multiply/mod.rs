@@ -27,8 +27,8 @@ use crate::kernels::scaled::{
     BLOCK, By, How, Others, Per, Place, Rows, ScaleArrays, ScaledKernel, Table16, Table128,
 };
 use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
+use decided::{ByF64, MayTie, Tabling};
 pub(super) use decided::{Decided, product_bits};
-use decided::{MayTie, Tabling};
 
 /// From this many elements per scale on, a table of 16 products for each scale pays on AVX-512, where the alternative computes
 /// the products of all codes in registers. Tables of 128 products pay from [`TABLED`] on.
@@ -335,7 +335,7 @@ impl<'a> Multiply<'a> {
         dst: &mut Destination<'_, u8>,
         buffers: &mut Buffers,
     ) -> Option<()> {
-        let [codes, scales, out] = self.decided.exact?;
+        let ByF64 { casts: [codes, scales, out], rounds } = self.decided.exact?;
         let (job, grid) = (self.job, self.job.grid);
         let tile =
             once(&mut buffers.tile, || Ok(Tile { codes: array(0)?, values: array(0.0)?, by: array(0.0)? }));
@@ -376,7 +376,16 @@ impl<'a> Multiply<'a> {
                 }
             });
         }
+        let mut round = |tile: &mut [f64]| {
+            if let Some([there, back]) = rounds {
+                there.fill(&*tile, (&mut room[..4 * n]).into(), n).ok()?;
+                back.fill(&room[..4 * n], tile.into(), n).ok()?;
+            }
+            Some(())
+        };
+        round(tile)?;
         arithmetic(self.decided.isa, Operation::Multiply, tile, &by[..n]);
+        round(tile)?;
         let after = self.decided.tensor.after;
         let (operation, factor) = match self.decided.tensor.scales {
             TensorScale::Divide(g) => (Operation::Divide, g),
