@@ -12,16 +12,24 @@ pub(crate) fn largest(isa: Present, src: &[u8], bits: u32, group: usize, found: 
     debug_assert!(ran.is_some());
 }
 
-/// As [`largest`], for float64s, and to `high`. Magnitudes above `limit` do not count. If `low` is not empty, numbers with a sign
-/// count there instead.
+/// Which float64s count in [`largest_f64`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    All,
+    Negative,
+    Positive,
+}
+
+/// As [`largest`], for float64s. Magnitudes above `limit`, and numbers that are not on this side of zero, do not count.
 pub(crate) fn largest_f64(
     isa: Present,
     values: &[f64],
     limit: u64,
+    side: Side,
     group: usize,
-    [low, high]: [&mut [u64]; 2],
+    found: &mut [u64],
 ) {
-    let wide = Some(Wide { values, limit, low, high });
+    let wide = Some(Wide { values, limit, side, found });
     let ran = on!(isa, isa => isa.run(Groups { src: &[], bits: 64, group, found: &mut [], wide }));
     debug_assert!(ran.is_some());
 }
@@ -39,50 +47,25 @@ struct Groups<'a> {
 struct Wide<'a> {
     values: &'a [f64],
     limit: u64,
-    low: &'a mut [u64],
-    high: &'a mut [u64],
+    side: Side,
+    found: &'a mut [u64],
 }
 
 impl Wide<'_> {
     #[inline(always)]
     fn groups(self, group: usize) {
         const LANES: usize = 8;
-        let Self { values, limit, low, high: found } = self;
-        // As signed integers, which AVX2 can compare. There, numbers with a sign are less than zero.
+        let Self { values, limit, side, found } = self;
+        // As signed integers, which AVX2 can compare. Numbers on the other side become less than zero.
         let limit = limit as i64;
-        if !low.is_empty() {
-            let counted = |x: &f64| {
-                let bits = x.to_bits() as i64;
-                if bits & i64::MAX <= limit { bits } else { 0 }
-            };
-            if group == 1 {
-                for ((low, high), x) in low.iter_mut().zip(found).zip(values) {
-                    *high = (*high as i64).max(counted(x)) as u64;
-                    *low = (*low as i64).max(counted(x) ^ i64::MIN) as u64;
-                }
-                return;
-            }
-            let groups = low.iter_mut().zip(found).zip(values.chunks(group.max(1)));
-            for ((low, high), elements) in groups {
-                let (registers, rest) = elements.as_chunks::<LANES>();
-                let (mut least, mut most) = ([0; LANES], [0; LANES]);
-                for register in registers {
-                    for (most, x) in most.iter_mut().zip(register) {
-                        *most = counted(x).max(*most);
-                    }
-                    for (least, x) in least.iter_mut().zip(register) {
-                        *least = (counted(x) ^ i64::MIN).max(*least);
-                    }
-                }
-                let (highs, lows) = (rest.iter().map(counted), rest.iter().map(|x| counted(x) ^ i64::MIN));
-                *high = most.into_iter().chain(highs).fold(*high as i64, i64::max) as u64;
-                *low = least.into_iter().chain(lows).fold(*low as i64, i64::max) as u64;
-            }
-            return;
-        }
+        let (flipped, kept) = match side {
+            Side::All => (0, i64::MAX),
+            Side::Negative => (i64::MIN, -1),
+            Side::Positive => (0, -1),
+        };
         let counted = |x: &f64| {
-            let magnitude = x.to_bits() as i64 & i64::MAX;
-            if magnitude <= limit { magnitude } else { 0 }
+            let bits = x.to_bits() as i64;
+            if bits & i64::MAX <= limit { (bits ^ flipped) & kept } else { 0 }
         };
         if group == 1 {
             for (found, x) in found.iter_mut().zip(values) {

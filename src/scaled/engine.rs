@@ -19,6 +19,8 @@ use super::wide::{Load, Tile, Wide, WideRoom};
 use crate::cast::Caster;
 #[cfg(isa = "vector")]
 use crate::formats::isa::Isa;
+#[cfg(isa = "vector")]
+use crate::kernels::magnitudes::Side;
 use crate::kernels::memory::Destination;
 #[cfg(isa = "vector")]
 use crate::kernels::scaled::in_kernel_environment;
@@ -38,6 +40,7 @@ pub(super) struct Room {
 }
 
 impl Room {
+    #[inline(never)] // It is called from many places.
     pub(super) fn new() -> Result<Self, Error> {
         Ok(Self {
             codes: array(0)?,
@@ -389,6 +392,7 @@ impl Quantizing<'_> {
     }
 
     /// Finds the scales and the zero points of a rectangle. `zeros` gets the codes of the latter, one to a byte.
+    #[inline(never)]
     pub(super) fn zero_points(
         &self,
         rect: &Rect,
@@ -396,31 +400,21 @@ impl Quantizing<'_> {
         zeros: &mut [u8],
         room: &mut Room,
     ) -> Result<(), Error> {
-        let first = rect.scales.start;
-        let find = |i, data: &Extremes, sink: &mut Sink<'_>, zeros: &mut [u8]| {
-            let found = self.quantize.find(data, self.tensor, true);
-            sink.set(first + i, found.code);
-            zeros[i] = found.block.zero as u8;
-        };
         #[cfg(isa = "vector")]
-        if let (Some(largest), Some(wide)) = (self.largest_by_f64(rect, room)?, self.wide) {
-            let Room { wide: place, scratch, .. } = room;
-            let room = WideRoom::of(place)?;
-            let Largest { low, high } = &largest;
-            for start in (0..high.len()).step_by(TILE) {
-                let some = start..high.len().min(start + TILE);
-                let extremes = [&low[some.clone()], &high[some.clone()]];
-                let zeros = &mut zeros[some.clone()];
-                let codes = in_kernel_environment(|| wide.zero_points(extremes, zeros, room, scratch))?;
-                sink.set_all(first + start, some.len(), codes);
+        let data = match self.largest_by_f64(rect, room)? {
+            Some(largest) if self.zero_points_by_f64(&largest, rect.scales.start, sink, zeros, room)? => {
+                return Ok(());
             }
-            for i in (0..high.len()).filter(|&i| !wide.finds_zero_points([low[i], high[i]])) {
-                find(i, &largest.extremes(i), sink, zeros);
-            }
-            return Ok(());
-        }
+            Some(largest) => collect((0..rect.scales.len()).map(|i| largest.extremes(i)))?,
+            None => self.extremes_of(rect, room)?,
+        };
+        #[cfg(not(isa = "vector"))]
         let data = self.extremes_of(rect, room)?;
-        data.iter().enumerate().for_each(|(i, data)| find(i, data, sink, zeros));
+        for ((scale, data), zero) in rect.scales.clone().zip(&data).zip(zeros) {
+            let found = self.quantize.find(data, self.tensor, true);
+            sink.set(scale, found.code);
+            *zero = found.block.zero as u8;
+        }
         Ok(())
     }
 
@@ -537,10 +531,37 @@ impl Quantizing<'_> {
         let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
         let elements = &mut rect.elements(self.grid.width());
         let base = rect.scales.start;
-        let is_done = in_kernel_environment(|| {
-            wide.largest(load, self.grid, elements, base, room, [&mut low, &mut high])
-        })?;
+        let mut both = [(Side::Negative, &mut low[..]), (Side::Positive, &mut high[..])];
+        let sides = if self.affine { &mut both[..] } else { &mut both[1..] };
+        if !self.affine {
+            sides[0].0 = Side::All;
+        }
+        let is_done = in_kernel_environment(|| wide.largest(load, self.grid, elements, base, room, sides))?;
         Ok(is_done.then_some(Largest { low, high }))
+    }
+
+    /// Finds the scales from `first` on and the codes of their zero points, many at a time. Returns false if an extreme is out of
+    /// bounds: then they must be found one by one.
+    fn zero_points_by_f64(
+        &self,
+        Largest { low, high }: &Largest,
+        first: usize,
+        sink: &mut Sink<'_>,
+        zeros: &mut [u8],
+        room: &mut Room,
+    ) -> Result<bool, Error> {
+        let Some(wide) = self.wide else { return Ok(false) };
+        if ![low, high].iter().all(|extremes| Wide::can_find_zero_points(extremes)) {
+            return Ok(false);
+        }
+        let Room { wide: place, scratch, .. } = room;
+        let room = WideRoom::of(place)?;
+        let extremes = low.chunks(TILE).zip(high.chunks(TILE));
+        for (i, ((low, high), zeros)) in extremes.zip(zeros.chunks_mut(TILE)).enumerate() {
+            let codes = in_kernel_environment(|| wide.zero_points([low, high], zeros, room, scratch))?;
+            sink.set_all(first + i * TILE, low.len(), codes);
+        }
+        Ok(true)
     }
 
     /// Finds the scales from `first` on, many at a time, and returns what elements are divided by ([`Blocks::numbers`]). None

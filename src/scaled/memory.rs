@@ -18,6 +18,7 @@ pub(super) fn collect<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<
 }
 
 /// Returns an array on the heap.
+#[inline(never)] // Within a caller, stores for each element may be unrolled.
 pub(super) fn array<T: Clone, const N: usize>(value: T) -> Result<Box<[T; N]>, Error> {
     let all = collect(core::iter::repeat_n(value, N))?.into_boxed_slice();
     let wrong = || Error::Unsupported { what: "an array of another length" };

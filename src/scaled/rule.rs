@@ -113,6 +113,7 @@ impl Extremes {
 
     /// Returns the extremes given the largest magnitudes of negative and of other elements, as bits of float64.
     #[cfg(isa = "vector")]
+    #[inline(never)] // It is called for a block, not for an element.
     pub(super) fn of_f64([low, high]: [u64; 2]) -> Self {
         let [low, high] = [low, high].map(|bits| Exact::f64(f64::from_bits(bits)));
         Self { low, high }
@@ -131,6 +132,7 @@ impl Extremes {
         }
     }
 
+    #[inline(never)]
     pub(super) fn merge(&mut self, other: Self) {
         if other.low.cmp_magnitude(self.low).is_gt() {
             self.low = other.low;

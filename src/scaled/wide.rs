@@ -26,7 +26,7 @@ use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::formats::layout::ByteOrder;
 use crate::formats::options::{CastOptions, Rounding};
-use crate::kernels::magnitudes::largest_f64;
+use crate::kernels::magnitudes::{Side, largest_f64};
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::scales::{Operation, arithmetic, between, integers, nearest, outside};
@@ -312,8 +312,8 @@ impl Wide {
         Number { by: if is_right { by } else { 0.0 }, zero: block.zero as f64 }
     }
 
-    /// Raises `high`, the largest magnitudes as bits of the blocks from scale `base` on, to those of these elements. If `low` is
-    /// not empty, elements with a sign count there instead. Returns false if this is left to the reference.
+    /// Raises what is found on each side of zero, the largest magnitudes as bits of the blocks from scale `base` on, to those of these
+    /// elements. Returns false if this is left to the reference.
     pub(super) fn largest(
         &self,
         load: Load<'_>,
@@ -321,7 +321,7 @@ impl Wide {
         elements: &mut dyn Iterator<Item = Range<usize>>,
         base: usize,
         room: &mut WideRoom,
-        [low, high]: [&mut [u64]; 2],
+        sides: &mut [(Side, &mut [u64])],
     ) -> Result<bool, Error> {
         let limit = if self.nonfinite == NonFinite::Ignore { INF - 1 } else { MAGNITUDE };
         for all in elements {
@@ -331,28 +331,28 @@ impl Wide {
                 if !load(first, values)? {
                     return Ok(false);
                 }
-                match high {
-                    [_] => largest_f64(self.isa, values, limit, n, [low, high]),
-                    _ => grid.stretches(first, n, &mut |places, scale| {
-                        let low = low.get_mut(scale - base..).unwrap_or_default();
-                        let high = &mut high[scale - base..];
-                        largest_f64(self.isa, &values[places], limit, grid.block(), [low, high]);
-                    }),
+                for (side, found) in &mut *sides {
+                    match found {
+                        [_] => largest_f64(self.isa, values, limit, *side, n, found),
+                        _ => grid.stretches(first, n, &mut |places, scale| {
+                            let (values, found) = (&values[places], &mut found[scale - base..]);
+                            largest_f64(self.isa, values, limit, *side, grid.block(), found);
+                        }),
+                    }
                 }
             }
         }
         Ok(true)
     }
 
-    /// Whether [`Wide::zero_points`] finds the scale and the zero point for these extremes.
-    pub(super) fn finds_zero_points(&self, extremes: [u64; 2]) -> bool {
-        extremes.iter().all(|magnitude| *magnitude == 0 || (LEAST..MOST_F32).contains(magnitude))
+    /// Whether [`Wide::zero_points`] can compute with these magnitudes.
+    pub(super) fn can_find_zero_points(magnitudes: &[u64]) -> bool {
+        magnitudes.iter().all(|magnitude| *magnitude == 0 || (LEAST..MOST_F32).contains(magnitude))
     }
 
     /// Computes the codes of the scales and of the zero points of up to a tile of blocks from the largest magnitudes of their
     /// negative and of their other elements, by compressed-tensors' steps. They round to the dtype of the data after each operation;
-    /// float64 is that dtype, or has more than twice its bits, so that to round twice changes nothing. Results are arbitrary where
-    /// [`Wide::finds_zero_points`] is false.
+    /// float64 is that dtype, or has more than twice its bits, so that to round twice changes nothing.
     pub(super) fn zero_points<'a>(
         &self,
         [low, high]: [&[u64]; 2],
@@ -363,14 +363,15 @@ impl Wide {
         let (n, Some(Affine { levels, least, epsilon, cast })) = (low.len(), &self.affine) else {
             return Ok(&[]);
         };
-        let [scales, shifted, _] = room.tiles.each_mut().map(|tile| &mut tile[..n]);
+        let [scales, shifted, by] = room.tiles.each_mut().map(|tile| &mut tile[..n]);
         for ((scale, shifted), (low, high)) in scales.iter_mut().zip(&mut *shifted).zip(low.iter().zip(high))
         {
             *shifted = f64::from_bits(*low);
             *scale = *shifted + f64::from_bits(*high);
         }
         round(scales, &self.quotients, scratch)?;
-        scales.iter_mut().for_each(|scale| *scale /= levels);
+        fill(by, *levels);
+        arithmetic(self.isa, Operation::Divide, scales, by);
         round(scales, &self.quotients, scratch)?;
         scales.iter_mut().for_each(|scale| *scale = if *scale == 0.0 { *epsilon } else { *scale });
         arithmetic(self.isa, Operation::Divide, shifted, scales);

@@ -246,19 +246,6 @@ fn by_f64(
 ) -> Option<ByF64> {
     let Dequantize { from, to, scale, product, .. } = *dequantize;
     let bits = significant(from) + significant(scale);
-    let codes = options.dst_order(ByteOrder::Native);
-    let made = |out: &CastOptions, rounds| {
-        let casts =
-            [cast(from, DType::F64, &codes)?, cast(scale, DType::F64, plain)?, cast(DType::F64, to, out)?];
-        Some(ByF64 { casts, rounds })
-    };
-    // (To float64 a requantisation wants the exact product.)
-    if product == Product::F32 && from.is_int() && dequantize.tensor == TensorScale::None && to != DType::F64
-    {
-        // Integers and scales are float32s when they are multiplied, and their product is a float64.
-        let rounds = [cast(DType::F64, DType::F32, plain)?, cast(DType::F32, DType::F64, plain)?];
-        return made(&plain.dst_order(options.dst_order), Some(rounds));
-    }
     // A quotient is rounded to float64 first. Five bits to spare keep it away from every tie of a narrower target.
     let bits = match tensor.after.divides {
         true if to == DType::F64 && dequantize.policy().rounding != Rounding::NearestEven => 64,
@@ -266,10 +253,28 @@ fn by_f64(
         true => bits + 5,
         false => bits + tensor.bits,
     };
-    if bits > 53 || product != Product::Own {
+    // Integers rounded to float32 have a product with a scale that is a float64. (To float64 a requantisation wants the exact one.)
+    let rounds = product == Product::F32
+        && from.is_int()
+        && dequantize.tensor == TensorScale::None
+        && to != DType::F64;
+    if !rounds && (bits > 53 || product != Product::Own) {
         return None;
     }
-    made(&options.src_order(ByteOrder::Native), None)
+    let out = if rounds { *plain } else { *options };
+    let out = out.src_order(ByteOrder::Native).dst_order(options.dst_order);
+    Some(ByF64 {
+        casts: [
+            cast(from, DType::F64, &options.dst_order(ByteOrder::Native))?,
+            cast(scale, DType::F64, plain)?,
+            cast(DType::F64, to, &out)?,
+        ],
+        rounds: if rounds {
+            Some([cast(DType::F64, DType::F32, plain)?, cast(DType::F32, DType::F64, plain)?])
+        } else {
+            None
+        },
+    })
 }
 
 /// The kernels and plain casts of a dequantisation.
