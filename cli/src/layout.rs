@@ -347,7 +347,7 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
                 fits.iter().flat_map(|(_, _, layouts, _)| layouts).map(|layout| layout.name()).collect();
             let said =
                 if said.is_empty() { "a format that is not read".to_owned() } else { said.join(" or ") };
-            let what = format!("config.json, {}, says {said}, but the tensors are {is}", fits[0].0,);
+            let what = format!("config.json, {}, says {said}, but the tensors are {is}", fits[0].0);
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
         if let [(name, .., Some(claim))] = fits[..]
