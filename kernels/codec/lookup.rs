@@ -119,7 +119,8 @@ pub(in crate::kernels) fn fold(route: &Route) -> Fold {
 /// Whether a route looks anything up.
 pub(in crate::kernels) fn has_table(route: &Route) -> bool {
     match (index(route), route.to.kind()) {
-        // Instructions do the rest: other integers, wider floats, and bool if there is a zero.
+        // Instructions do the rest: integers of 8 bits to all but floats of at most 8, codes of more than 8 bits, and floats of 8
+        // bits to bool, but those without a sign, which may have no zero.
         (DType::U8 | DType::I8, Kind::Float(to)) => to.bits() <= 8,
         (DType::U8 | DType::I8, _) => false,
         (from, _) if from.bits() > 8 => false,

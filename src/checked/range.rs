@@ -53,9 +53,10 @@ pub(super) fn fit(home: DType, to: DType, policy: &Policy) -> Fit {
         // Only 0 and 1 fit.
         Kind::Bool => Fit { scan: Scan::Positive, least: power(0) - 1, ..fit },
         Kind::Int(to) => {
-            // The limit is below 2^digits by one step of `home`, by 0.5 and one step, or by 1, as the rounding has it.
+            // The limit is below 2^digits by one step of `home`, by 0.5 and one step, or by 1, as the rounding has it; and by one
+            // step where steps are 1 or more.
             let (digits, mantissa) = (to.bits - u32::from(to.signed), 1 << format.mantissa_bits);
-            // Below 1, a step cannot be told from one half.
+            // int1 ends at 0, which is even: 0.5 is a tie that becomes 0, and 1 less than 2^0 is 0 itself.
             if digits == 0 {
                 let limit = match policy.rounding {
                     Rounding::TowardZero | Rounding::Down => power(0) - 1,

@@ -14,12 +14,12 @@ use crate::kernels::simd::Simd;
 /// Elements divided by their scales, in front of an encoder to a target whose ties are `T`.
 ///
 /// ```text
-/// q = x * (1 / S)           right to 4 of the 24 bits behind the first
+/// q = x * (1 / S)           off by less than 4 units in the last of its 24 bits: see `may_tie`
 /// ```
 /// Where no q of a block is that near to a tie, rounding q gives what rounding the quotient gives. Otherwise, with 12 bits:
 /// ```text
 /// m = q in 12 bits          x / S lies between m and a neighbour of m
-/// t = x - m * S             of which the sign is exact: m and a neighbour of it are nearer to each other than that loses
+/// t = x - m * S             of which the sign is exact, because it is rounded once: see `rest`
 /// q = m and a last bit      up or down, as the sign of t says, unless t is 0
 /// ```
 /// With [`How::OverAtTies`] such blocks are divided instead.

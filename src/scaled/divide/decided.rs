@@ -171,7 +171,8 @@ impl ByMantissas {
         }
         let (kernel, [first, most]) = ScaledKernel::by_mantissas(isa, to, options)?;
         let maker = ScaledKernel::quotient(isa, from, DType::F32, plain)?;
-        // (By tables of keys it is the high byte of a doubled word, and that of the first key: what becomes 0 has none.)
+        // (By tables of keys it is in the high byte of doubled words, and 1 is added: numbers of the first exponent become 0 and
+        // have no key.)
         let (repeats, plus) = if is_byte { (0x0101_0101, 0) } else { (0x0100_0100, 0x0100_0100) };
         Some(Self { kernel, maker, first, most, repeats, plus, are_powers })
     }
