@@ -212,8 +212,8 @@ impl Caster {
         self.fill(src, dst.into(), n)
     }
 
-    /// Casts the last `n` elements of a source of `first + n` elements. Elements of fewer than 8 bits may begin within a byte,
-    /// as in Arrow's bitmaps, which are `uint1`. Stochastic rounding numbers the elements of each call: here element `first` is number 0.
+    /// Casts the last `n` elements of a source of `offset + n` elements. Elements of fewer than 8 bits may begin within a byte,
+    /// as in Arrow's bitmaps, which are `uint1`. In stochastic rounding element `offset` has the number that [`Stochastic::first`](crate::Stochastic::first) says.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -227,8 +227,8 @@ impl Caster {
     /// # Errors
     ///
     /// A buffer does not have the size of its elements. Nothing was written.
-    pub fn cast_from(&self, src: &[u8], first: usize, dst: &mut [u8], n: usize) -> Result<(), Error> {
-        self.fill_from(src, first, dst.into(), n).map(drop)
+    pub fn cast_from(&self, src: &[u8], offset: usize, dst: &mut [u8], n: usize) -> Result<(), Error> {
+        self.fill_from(src, offset, dst.into(), n).map(drop)
     }
 
     /// As [`Caster::cast_from`], to memory that need not be initialised and is returned initialised.
@@ -248,25 +248,25 @@ impl Caster {
     pub fn cast_uninit_from<'a>(
         &self,
         src: &[u8],
-        first: usize,
+        offset: usize,
         dst: &'a mut [MaybeUninit<u8>],
         n: usize,
     ) -> Result<&'a mut [u8], Error> {
-        self.fill_from(src, first, dst.into(), n)
+        self.fill_from(src, offset, dst.into(), n)
     }
 
     #[allow(unsafe_code, reason = "what was written is initialised")]
     fn fill_from<'a>(
         &self,
         src: &[u8],
-        first: usize,
+        offset: usize,
         mut dst: Destination<'a, u8>,
         n: usize,
     ) -> Result<&'a mut [u8], Error> {
         /// How many elements are shifted to a byte boundary at a time; they are whole bytes on both sides.
         const TILE: usize = 4096;
         let (from, options) = (self.from(), self.options());
-        let Some(all) = first.checked_add(n) else {
+        let Some(all) = offset.checked_add(n) else {
             return Err(Error::SizeOverflow { side: Side::Source, dtype: from, elements: usize::MAX });
         };
         check_size(Side::Source, from, options.src_packing, all, src.len())?;
@@ -274,7 +274,7 @@ impl Caster {
         let [source, target] = self.layouts();
         let bits = source.size(8);
         // The bytes of 8 elements are the bits of one.
-        let (begin, shift) = (source.size(first / 8 * 8) + first % 8 * bits / 8, first % 8 * bits % 8);
+        let (begin, shift) = (source.size(offset / 8 * 8) + offset % 8 * bits / 8, offset % 8 * bits % 8);
         let src = &src[begin.min(src.len())..];
         if shift == 0 {
             return self.fill(src, dst, n);

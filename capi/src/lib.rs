@@ -459,19 +459,20 @@ pub unsafe extern "C" fn lanecast_cast(
     unsafe { lanecast_cast_from(from, src, 0, to, dst, n, o) }
 }
 
-/// Casts the n elements from index first on of a source of first + n elements.
+/// Casts the n elements from index offset on of a source of offset + n elements.
 ///
 /// A packed element at that index may begin within a byte, as in an Arrow bitmap with an offset, whose dtype is uint1. All else
-/// is as for lanecast_cast. With stochastic rounding, the element at index first has the number that the options say.
-/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (first + n), _OVERLAP, _MEMORY.
+/// is as for lanecast_cast. With stochastic rounding, the element at index offset has the number that the field
+/// first of the options says.
+/// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (offset + n), _OVERLAP, _MEMORY.
 ///
 /// # Safety
-/// src is readable for first + n elements and dst writable for n; o is NULL or points to o->size readable bytes.
+/// src is readable for offset + n elements and dst writable for n; o is NULL or points to o->size readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast_from(
     from: lanecast_dtype,
     src: *const c_void,
-    first: usize,
+    offset: usize,
     to: lanecast_dtype,
     dst: *mut c_void,
     n: usize,
@@ -479,10 +480,10 @@ pub unsafe extern "C" fn lanecast_cast_from(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let Some((caster, src, dst)) = (unsafe { whole_buffers(from, src, first, to, dst, n, o) })? else {
+        let Some((caster, src, dst)) = (unsafe { whole_buffers(from, src, offset, to, dst, n, o) })? else {
             return Ok(());
         };
-        caster.cast_uninit_from(src, first, dst, n).map(drop).map_err(status)
+        caster.cast_uninit_from(src, offset, dst, n).map(drop).map_err(status)
     })
 }
 
@@ -651,7 +652,7 @@ type WholeBuffers<'a> = Option<(Caster, &'a [u8], &'a mut [MaybeUninit<u8>])>;
 unsafe fn whole_buffers<'a>(
     from: lanecast_dtype,
     src: *const c_void,
-    first: usize,
+    offset: usize,
     to: lanecast_dtype,
     dst: *mut c_void,
     n: usize,
@@ -662,8 +663,8 @@ unsafe fn whole_buffers<'a>(
     if n == 0 {
         return Ok(None);
     }
-    let text = format_args!("first + n is {first} + {n}, more than a size_t holds");
-    let all = first.checked_add(n).ok_or_else(|| say(LANECAST_ERR_SIZE, &text))?;
+    let text = format_args!("offset + n is {offset} + {n}, more than a size_t holds");
+    let all = offset.checked_add(n).ok_or_else(|| say(LANECAST_ERR_SIZE, &text))?;
     // Where the number of bytes overflows, `memory` refuses the buffer.
     let size = |dtype: DType, n, packing| dtype.byte_len(n, packing).unwrap_or(usize::MAX);
     let src = memory("src", src.cast(), size(caster.from(), all, options.src_packing))?;
@@ -671,7 +672,7 @@ unsafe fn whole_buffers<'a>(
     if overlap(src, dst) {
         return Err(overlapping("src", "dst"));
     }
-    // SAFETY: the slices have the sizes of `first + n` and of `n` elements, which the caller promises to be readable and
+    // SAFETY: the slices have the sizes of `offset + n` and of `n` elements, which the caller promises to be readable and
     // writable, and they do not overlap.
     Ok(Some(unsafe { (caster, &*src, &mut *dst.cast_mut()) }))
 }

@@ -407,7 +407,7 @@ fn failures_name_the_pointer() {
         fails(
             lanecast_cast_from(f32, src, usize::MAX, f32, dst, 1, null()),
             size,
-            &format!("first + n is {} + 1, more than a size_t holds", usize::MAX),
+            &format!("offset + n is {} + 1, more than a size_t holds", usize::MAX),
         );
         fails(
             lanecast_cast(f32, src, f32, dst, usize::MAX, null()),
