@@ -673,7 +673,8 @@ pub fn cast_slice_uninit_with<'a, S: Element, D: Element>(
 ///
 /// # Errors
 ///
-/// There is no memory for the result, or `LANECAST_ISA` names an instruction set that is not available.
+/// There is no memory for the result or for the plan, which the first cast of a pair makes, or `LANECAST_ISA` names an instruction set
+/// that is not available.
 pub fn cast_vec<S: Element, D: Element>(src: &[S]) -> Result<Vec<D>, Error> {
     match few_by_default(src) {
         Some(new) => Ok(new),
@@ -693,8 +694,8 @@ pub fn cast_vec<S: Element, D: Element>(src: &[S]) -> Result<Vec<D>, Error> {
 ///
 /// # Errors
 ///
-/// There is no memory for the result, or the instruction set that the options or `LANECAST_ISA` name is
-/// not available.
+/// There is no memory for the result or for the plan, which the first cast of a pair makes, or the instruction set that the options or
+/// `LANECAST_ISA` name is not available.
 pub fn cast_vec_with<S: Element, D: Element>(src: &[S], options: &CastOptions) -> Result<Vec<D>, Error> {
     typed::<S, D>(options)?.vec(src, src.len(), src.len())
 }

@@ -194,8 +194,8 @@ impl Caster {
 ///
 /// # Errors
 ///
-/// There is no memory for a new vector, or `LANECAST_ISA` names an instruction set that is not available. The vector has
-/// been dropped.
+/// There is no memory for a new vector or for the plan, which the first cast of a pair makes, or `LANECAST_ISA` names an
+/// instruction set that is not available. The vector has been dropped.
 pub fn cast_vec<S: Element, D: Element>(vec: Vec<S>) -> Result<Vec<D>, Error> {
     cast_vec_with(vec, &CastOptions::new())
 }
