@@ -27,7 +27,7 @@
 //! # What is where
 //!
 //! The crate root has the dtypes, the casts of slices, bytes and single values, [`Caster`] and its [`CastOptions`]. A function whose name ends in
-//! `_with` takes options; the one without the suffix uses the defaults. The rest is in modules:
+//! `_with` takes options, or says how (threads, a notation); the one without the suffix uses the defaults. The rest is in modules:
 //!
 //! | module | what for |
 //! |---|---|
