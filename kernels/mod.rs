@@ -19,7 +19,7 @@
 //!   copies elements to tiles and back.
 //! * `scaled.rs` casts elements under scales, and `scale.rs` describes these scales to kernels; `magnitudes.rs` finds the largest
 //!   magnitudes of groups, and `scales.rs` computes scales.
-//! * `check/` scans the codes of a source for what a cast would lose.
+//! * `check/` scans the codes of a source for what a cast would lose; `limits.rs` has the limits beyond which codes are lost.
 //! * `backend.rs` lists the instruction sets. `plan.rs` is the plan of a cast, that is, which kernels an instruction set runs for
 //!   it; `plans.rs` makes plans and keeps them, and `codec/ways.rs` chooses the codecs.
 //! * `detect.rs` reads what safe code cannot ask the CPU.
