@@ -314,8 +314,9 @@ pub(super) struct Steps {
 
 #[cfg(isa = "vector")]
 impl Steps {
-    /// The number of steps from complex or swapped float16 to packed integers that wrap. (A pair that needs more panics when
-    /// its plan is made.)
+    /// The number of steps from complex or swapped float16 to packed integers that wrap, the most of any pair.
+    /// `tests/golden.rs` makes the plan of every pair in every mode, `tests/layouts.rs` those of every packing and every byte
+    /// order: a pair with more steps would panic there, in [`Steps::push`].
     const MOST: usize = 9;
 
     pub(super) const NONE: Self = Self { steps: [Step::NONE; Self::MOST], len: 0 };
