@@ -293,6 +293,7 @@ fn loss_error(
             Loss::Inf => "inf",
             Loss::Imaginary => "imaginary",
             Loss::Inexact => "inexact",
+            _ => return Ok(failed(error)),
         };
         let value = src.array.as_any().getattr("flat")?.get_item(lossy.index)?;
         let mut index = vec![0; src.shape.len()];

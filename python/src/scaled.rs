@@ -142,7 +142,8 @@ impl Shown {
                 turned.rotate_right(1.min(scale_shape.len()));
                 turned
             }
-            ScaleLayout::Swizzle32x4x4 => vec![scaling.scale_bytes(shape).map_err(wrong)?],
+            // Tiles are shown as they are in the buffer.
+            _ => vec![scaling.scale_bytes(shape).map_err(wrong)?],
         };
         Ok(Self { scale_shape, buffer, layout: scaling.layout })
     }

@@ -27,7 +27,7 @@ macro_rules! define_dtype {
         pub enum DType { $(#[doc = concat!("`", $name, "`")] $variant = $code,)* }
 
         impl DType {
-            /// Every dtype, in the order of the codes.
+            /// Every dtype, in the order of the codes. Its length grows with new dtypes: take it as a slice.
             ///
             /// ```
             /// use lanecast::DType;

@@ -34,6 +34,7 @@ pub enum Isa {
 
 impl Isa {
     /// Every instruction set that kernels are written for, whether it is available here or not.
+    /// Its length grows with new instruction sets: take it as a slice.
     ///
     /// ```
     /// assert_eq!(lanecast::Isa::ALL.map(|isa| isa.name()), ["scalar", "avx2", "avx512", "neon", "simd128"]);

@@ -14,6 +14,7 @@
 /// assert_eq!(loss(f64::NAN), Some(Loss::NaN));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Loss {
     /// After rounding, the value is above the largest of the destination dtype.
     Above,

@@ -87,7 +87,7 @@ impl core::error::Error for NameError {}
 macro_rules! named {
     ($($what:literal$( in $module:literal)?: $type:ident { $($variant:ident = $name:literal),* $(,)? })*) => {$(
         impl $type {
-            /// Every value, in the order of the codes.
+            /// Every value, in the order of the codes. Its length grows with new values: take it as a slice.
             ///
             #[doc = concat!("```\nuse lanecast::", $($module, "::",)? stringify!($type), ";")]
             #[doc = concat!("assert!(", stringify!($type), "::ALL.iter().enumerate().all(|(code, x)| *x as usize == code));\n```")]

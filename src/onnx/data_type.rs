@@ -20,7 +20,7 @@ macro_rules! data_types {
         pub enum DataType { $(#[doc = concat!("`", $name, "`")] $variant = $code,)* }
 
         impl DataType {
-            /// Every element type, in the order of the codes.
+            /// Every element type, in the order of the codes. Its length grows with new types: take it as a slice.
             ///
             /// ```
             /// use lanecast::onnx::DataType;

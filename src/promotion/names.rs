@@ -52,7 +52,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Every dialect.
+    /// Every dialect. Its length grows with new dialects: take it as a slice.
     ///
     /// ```
     /// use lanecast::{promotion::Dialect, DType};

@@ -303,7 +303,7 @@ impl Rules {
     /// ```
     pub const LOSSLESS: Self = Self::new("lossless", Tie::Lowest, lossless()).up_to(None);
 
-    /// Every ruleset.
+    /// Every ruleset. Its length grows with new rulesets: take it as a slice.
     ///
     /// ```
     /// let names = lanecast::promotion::Rules::ALL.map(|rules| rules.name());

@@ -31,6 +31,7 @@ pub(super) const MAX_DIMS: usize = 8;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 #[repr(u8)]
 pub enum ScaleRule {
     /// amax / M, rounded once to the scale's dtype. For scales that are floats with a mantissa, whose default it is.
@@ -119,6 +120,7 @@ pub enum TensorScale {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 #[repr(u8)]
 pub enum Profile {
     /// lanecast's own rule: the exact quotient or product is rounded once.
@@ -160,6 +162,7 @@ pub enum Profile {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 #[repr(u8)]
 pub enum ScaleLayout {
     /// In the order of their shape, the last dimension varying fastest.
