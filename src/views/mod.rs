@@ -14,6 +14,11 @@
 //! # Ok::<(), lanecast::Error>(())
 //! ```
 //!
+//! Rows that are contiguous on both sides, and not short, are cast where they are. All else is gathered, cast and scattered a
+//! tile at a time. Where the sides are contiguous along different dimensions, as in a transpose, blocks are transposed in
+//! registers, so that both sides are read and written in whole lines. `cargo bench --bench views` measures it; results are in
+//! `docs/performance/views-*.md`.
+//!
 //! [`par_cast_strided_with`]: Caster::par_cast_strided_with
 //! [`cast_strided_checked`]: Caster::cast_strided_checked
 //! [`try_cast_strided`]: Caster::try_cast_strided
