@@ -26,7 +26,8 @@ use crate::formats::dtype::DType;
 ///
 /// # Errors
 ///
-/// There is no memory for so many elements.
+/// There is no memory for so many elements. It is the error of `Vec`, not [`Error`], since elements may be of any type: in a
+/// function that returns that, `.map_err(|_| Error::Allocation { dtype, elements: len })?`.
 pub fn vec_with_capacity<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
     let mut room = allocated(len);
     // Returns at once if there is room already; else it tries again, for the error.

@@ -125,8 +125,8 @@ named! {
 
 /// The options of a cast. It is `Copy`, and its setters are `const`.
 ///
-/// The fields can be read; the methods of the same names set them. Options that do not concern a
-/// pair of dtypes are ignored.
+/// The fields can be read and assigned; the methods of the same names return the options with another value. Options that do
+/// not concern a pair of dtypes are ignored.
 ///
 /// ```
 /// use lanecast::{bits::F8E4M3FN, CastOptions, Saturation, convert, convert_with};

@@ -29,7 +29,6 @@ mod strided;
 #[cfg(isa = "vector")]
 mod wide;
 
-pub use crate::formats::stochastic::Stochastic;
 pub use dequantizer::Dequantizer;
 pub use error::Error;
 pub use front::Quantized;
