@@ -189,7 +189,8 @@ impl<'a> Parallel<'a> {
 
     /// Runs on the calling thread and `threads - 1` threads that are started for this cast, instead of a pool. Fewer are started
     /// if there are fewer chunks or if starting one fails, and none for less than 16 MiB (256 KiB on the reference), read and
-    /// written together, unless [`Parallel::chunk`] says how to divide the cast. 0 means 1.
+    /// written together, unless [`Parallel::chunk`] says how to divide the cast. 0 means 1. (In C, 0 means a
+    /// pool: here that is [`Parallel::new`] without this method.)
     ///
     /// ```
     /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};

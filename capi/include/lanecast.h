@@ -530,7 +530,8 @@ typedef struct lanecast_options {
 } lanecast_options;
 
 /*
- What a checked cast lost: how many elements of each class. Output only. An element is in one class at most.
+ What a checked cast lost: how many elements of each class. Output only. An element is in one class at most. There is no size,
+ because this structure never gets another field.
  */
 typedef struct lanecast_report {
     /*
@@ -677,9 +678,9 @@ typedef struct lanecast_parallel {
      */
     uint32_t size;
     /*
-     0: a pool of as many threads as there are cores, kept for the next cast (default). Else this many threads, started for
-     this cast. With parallel_for, the number of its threads, from which the size of a chunk follows; 0: as many as there are
-     cores.
+     0: as many threads as there are cores; on Unix they are a pool, kept for the next cast (default). Else this many threads,
+     started for this cast. With parallel_for, the number of its threads, from which the size of a chunk follows; 0: as many
+     as there are cores.
      */
     uint32_t threads;
     /*
@@ -705,7 +706,8 @@ typedef struct lanecast_parallel {
 } lanecast_parallel;
 
 /*
- What a quantisation lost, of a whole tensor or of a block. Output only.
+ What a quantisation lost, of a whole tensor or of a block. Output only. There is no size, because this structure never gets
+ another field.
  */
 typedef struct lanecast_losses {
     /*
@@ -816,18 +818,19 @@ lanecast_status lanecast_cast(lanecast_dtype from,
                               const struct lanecast_options *o);
 
 /*
- Casts the n elements from index first on of a source of first + n elements.
+ Casts the n elements from index offset on of a source of offset + n elements.
 
  A packed element at that index may begin within a byte, as in an Arrow bitmap with an offset, whose dtype is uint1. All else
- is as for lanecast_cast. With stochastic rounding, the element at index first has the number that the options say.
- Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (first + n), _OVERLAP, _MEMORY.
+ is as for lanecast_cast. With stochastic rounding, the element at index offset has the number that
+ the field first of the options says.
+ Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (offset + n), _OVERLAP, _MEMORY.
 
  # Safety
- src is readable for first + n elements and dst writable for n; o is NULL or points to o->size readable bytes.
+ src is readable for offset + n elements and dst writable for n; o is NULL or points to o->size readable bytes.
  */
 lanecast_status lanecast_cast_from(lanecast_dtype from,
                                    const void *src,
-                                   size_t first,
+                                   size_t offset,
                                    lanecast_dtype to,
                                    void *dst,
                                    size_t n,
@@ -942,7 +945,8 @@ lanecast_status lanecast_scaling_init(struct lanecast_scaling *s,
 
 /*
  Writes the shape of the scales for data of a shape to out, and the size of their buffer in bytes to bytes. out receives ndim
- lengths; shape may be NULL if ndim is 0. out and bytes may be NULL.
+ lengths; shape may be NULL if ndim is 0. out and bytes may be NULL. In scaled casts ndim is a uint32_t, in
+ casts of strided views a size_t.
  Returns LANECAST_OK, or LANECAST_ERR_NULL (shape, s), _DTYPE (of s), _OPTIONS (s), _SHAPE, _SIZE (shape), _MEMORY.
 
  # Safety
@@ -1107,9 +1111,10 @@ lanecast_status lanecast_parallel_init(struct lanecast_parallel *p);
 /*
  Casts n elements as lanecast_cast does, on several threads. The result is the same.
 
- threads is 0 for a pool of as many threads as there are cores; else this many are started for this cast. The calling thread
- casts alone if there are too few elements to gain from threads, if threads cannot be started, and, with threads 0, in a forked
- child of the process that started the pool.
+ threads is 0 for as many threads as there are cores, which on Unix are a pool that is kept; else this many are started for
+ this cast. (In Rust, Parallel::threads(0) is the calling thread alone.) The calling thread casts alone if there are too few
+ elements to gain from threads, if threads cannot be started, and, with threads 0, in a forked child of the process that
+ started the pool.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP, _MEMORY.
 
  # Safety
@@ -1180,10 +1185,10 @@ lanecast_status lanecast_cast_in_place(lanecast_dtype from,
  Casts the elements of a strided view to those of another view of the same shape.
 
  src and dst point to the element of each view whose indices are all 0. shape has ndim lengths, and src_strides and
- dst_strides have ndim strides. A stride is the number of bytes from an element to the next along its dimension. It may be
- negative and need not be a multiple of the alignment; a stride of 0 repeats elements of a source. Elements of fewer than 8
- bits must lie one per byte (src_packing and dst_packing of the options). What lies between elements is neither read nor
- written.
+ dst_strides have ndim strides; ndim is a size_t here, and a uint32_t in scaled casts. A stride is the number of bytes from
+ an element to the next along its dimension. It may be negative and need not be a multiple of the alignment; a stride of 0
+ repeats elements of a source. Elements of fewer than 8 bits must lie one per byte (src_packing and dst_packing of the
+ options). What lies between elements is neither read nor written.
 
  Along a dimension of several elements, no stride of the destination may be smaller than an element. If elements of the
  destination overlap in other ways, it is unspecified which of them remains. Elements of one view may lie between those of the

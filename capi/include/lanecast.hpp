@@ -1,6 +1,9 @@
 /* lanecast for C++17: casts between vectors, arrays, spans and strided views, reports of what these lose, and scaled casts.
  * Everything else is in lanecast.h, whose statuses lanecast::require turns into exceptions.
  *
+ * Sizes, shapes and strides that do not fit are found here, and throw std::invalid_argument. A status of lanecast.h throws
+ * lanecast::error, which has the status; try_cast throws lanecast::lossy, which is one and has the report.
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
 #ifndef LANECAST_HPP

@@ -462,8 +462,8 @@ pub unsafe extern "C" fn lanecast_cast(
 /// Casts the n elements from index offset on of a source of offset + n elements.
 ///
 /// A packed element at that index may begin within a byte, as in an Arrow bitmap with an offset, whose dtype is uint1. All else
-/// is as for lanecast_cast. With stochastic rounding, the element at index offset has the number that the field
-/// first of the options says.
+/// is as for lanecast_cast. With stochastic rounding, the element at index offset has the number that
+/// the field first of the options says.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (offset + n), _OVERLAP, _MEMORY.
 ///
 /// # Safety
@@ -487,7 +487,8 @@ pub unsafe extern "C" fn lanecast_cast_from(
     })
 }
 
-/// What a checked cast lost: how many elements of each class. Output only. An element is in one class at most.
+/// What a checked cast lost: how many elements of each class. Output only. An element is in one class at most. There is no size,
+/// because this structure never gets another field.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct lanecast_report {

@@ -212,7 +212,8 @@ pub unsafe extern "C" fn lanecast_scaling_init(
 }
 
 /// Writes the shape of the scales for data of a shape to out, and the size of their buffer in bytes to bytes. out receives ndim
-/// lengths; shape may be NULL if ndim is 0. out and bytes may be NULL.
+/// lengths; shape may be NULL if ndim is 0. out and bytes may be NULL. In scaled casts ndim is a uint32_t, in
+/// casts of strided views a size_t.
 /// Returns LANECAST_OK, or LANECAST_ERR_NULL (shape, s), _DTYPE (of s), _OPTIONS (s), _SHAPE, _SIZE (shape), _MEMORY.
 ///
 /// # Safety
@@ -597,7 +598,8 @@ pub unsafe extern "C" fn lanecast_requantize(
     })
 }
 
-/// What a quantisation lost, of a whole tensor or of a block. Output only.
+/// What a quantisation lost, of a whole tensor or of a block. Output only. There is no size, because this structure never gets
+/// another field.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct lanecast_losses {

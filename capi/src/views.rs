@@ -42,9 +42,9 @@ pub struct lanecast_parallel {
     /// How many bytes of the structure the caller has set, this field included. It may be more than the library knows, if the
     /// bytes that the library does not know are zero.
     pub size: u32,
-    /// 0: a pool of as many threads as there are cores, kept for the next cast (default). Else this many threads, started for
-    /// this cast. With parallel_for, the number of its threads, from which the size of a chunk follows; 0: as many as there are
-    /// cores.
+    /// 0: as many threads as there are cores; on Unix they are a pool, kept for the next cast (default). Else this many threads,
+    /// started for this cast. With parallel_for, the number of its threads, from which the size of a chunk follows; 0: as many
+    /// as there are cores.
     pub threads: u32,
     /// Elements of a chunk; 0: as many as are useful (default). Scaled casts have pieces of their own size.
     pub chunk: usize,
@@ -88,9 +88,10 @@ pub unsafe extern "C" fn lanecast_parallel_init(p: *mut lanecast_parallel) -> la
 
 /// Casts n elements as lanecast_cast does, on several threads. The result is the same.
 ///
-/// threads is 0 for a pool of as many threads as there are cores; else this many are started for this cast. The calling thread
-/// casts alone if there are too few elements to gain from threads, if threads cannot be started, and, with threads 0, in a forked
-/// child of the process that started the pool.
+/// threads is 0 for as many threads as there are cores, which on Unix are a pool that is kept; else this many are started for
+/// this cast. (In Rust, Parallel::threads(0) is the calling thread alone.) The calling thread casts alone if there are too few
+/// elements to gain from threads, if threads cannot be started, and, with threads 0, in a forked child of the process that
+/// started the pool.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to), _OPTIONS (o), _ISA, _NULL (src, dst), _SIZE (n), _OVERLAP, _MEMORY.
 ///
 /// # Safety
@@ -319,10 +320,10 @@ pub unsafe extern "C" fn lanecast_cast_in_place(
 /// Casts the elements of a strided view to those of another view of the same shape.
 ///
 /// src and dst point to the element of each view whose indices are all 0. shape has ndim lengths, and src_strides and
-/// dst_strides have ndim strides. A stride is the number of bytes from an element to the next along its dimension. It may be
-/// negative and need not be a multiple of the alignment; a stride of 0 repeats elements of a source. Elements of fewer than 8
-/// bits must lie one per byte (src_packing and dst_packing of the options). What lies between elements is neither read nor
-/// written.
+/// dst_strides have ndim strides; ndim is a size_t here, and a uint32_t in scaled casts. A stride is the number of bytes from
+/// an element to the next along its dimension. It may be negative and need not be a multiple of the alignment; a stride of 0
+/// repeats elements of a source. Elements of fewer than 8 bits must lie one per byte (src_packing and dst_packing of the
+/// options). What lies between elements is neither read nor written.
 ///
 /// Along a dimension of several elements, no stride of the destination may be smaller than an element. If elements of the
 /// destination overlap in other ways, it is unspecified which of them remains. Elements of one view may lie between those of the
