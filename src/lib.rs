@@ -81,6 +81,8 @@
 //! An [`Error`] says what was given and what is needed, and nothing has been written. The exceptions are casts that have begun: those refused for an
 //! element (what it loses, a text that is no number), stopped by their caller, or short of memory on the way. Nothing panics except your own callbacks.
 //! `LANECAST_ISA=scalar` in the environment pins the instruction set.
+//!
+//! Threads, forks, memory and stack: see [the page on linking](linking#call).
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(unsafe_code)]
 
