@@ -251,7 +251,7 @@ def test_progress_begins_anew_and_ends_at_all(threads):
         (1, lambda **how: lanecast.quantize(x, "float8_e4m3fn", "mx", **how)),
         (2, lambda **how: lanecast.quantize(x, "float4_e2m1fn", nvfp4, **how)),
         (2, lambda **how: lanecast.quantize(x, "int8", "per_tensor", **how)),
-        (1, lambda **how: lanecast.quantize(x, "int8", affine, affine=True, **how)),
+        (2, lambda **how: lanecast.quantize(x, "int8", affine, affine=True, **how)),
         (1, lambda **how: mx.dequantize(**how)),
         (1, lambda **how: mx.requantize("float4_e2m1fn", "mx", **how)),
         (2, lambda **how: mx.requantize("float4_e2m1fn", nvfp4, **how)),
