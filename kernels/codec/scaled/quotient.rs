@@ -118,7 +118,8 @@ pub(in crate::kernels) fn rest<I: Simd>(isa: I, factor: Factor, x: I::V, minus_m
 fn towards<I: Simd>(isa: I, x: I::V, m: I::V, t: I::V) -> I::V {
     // 1 if both have the same sign, else -1.
     let step = isa.sub32(isa.splat32(1), isa.and(isa.shr32::<30>(isa.xor(t, x)), isa.splat32(2)));
-    // Inf and NaN stay as they are, because t is a NaN then.
+    // Inf and NaN stay as they are: t is a NaN then, or an Inf where x is finite and only its quotient overflows. Neither is a
+    // number.
     isa.where_number_f32(t, isa.add32(m, step), m)
 }
 

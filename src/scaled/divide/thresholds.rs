@@ -55,8 +55,11 @@ impl Divide<'_> {
         Coded::new(tables, Coded::right(&flags))
     }
 
-    /// Returns the thresholds where elements are divided by `number`, or multiplied with it. That a profile rounds quotients to
-    /// bfloat16 changes none of them: a tie times a scale has up to 8 bits, and is a bfloat16 itself.
+    /// Returns the thresholds where elements are divided by `number`, or multiplied with it.
+    ///
+    /// That a profile rounds quotients to bfloat16 changes none of them. A tie times a scale has up to 8 bits, so it is a bfloat16
+    /// itself, with the quotient exactly at the tie; its neighbours have quotients that are more than half an ulp of bfloat16 away
+    /// from the tie, so none of them is rounded to it.
     fn thresholds_of(&self, number: f32) -> Thresholds {
         let Factor { by, divides } = self.factor;
         let (g, over) = if divides { (1.0, f64::from(by)) } else { (f64::from(by), 1.0) };
