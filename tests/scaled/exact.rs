@@ -131,12 +131,6 @@ impl Case {
             let value = f32::from_bits(0x3000_0000 + random.below(0x2000_0000) as u32);
             Factor { code: value.to_bits(), divides: random.one_in(2) }
         });
-        if let Some(factor) = factor {
-            let value = f32::from_bits(factor.code);
-            let tensor =
-                if factor.divides { TensorScale::Divide(value) } else { TensorScale::Multiply(value) };
-            scaling = scaling.tensor_scale(tensor);
-        }
         let ignores_nonfinite = random.one_in(3);
         if ignores_nonfinite {
             scaling = scaling.nonfinite(NonFinite::Ignore);
@@ -157,7 +151,35 @@ impl Case {
             1 if scale.bits() == 8 => ScaleLayout::Swizzle32x4x4,
             _ => ScaleLayout::RowMajor,
         });
-        Self { shape: shape.to_vec(), block, element, scaling, oracle }
+        let mut case = Self { shape: shape.to_vec(), block, element, scaling, oracle };
+        if let Some(factor) = factor {
+            case.computed(factor);
+        }
+        case
+    }
+
+    /// Has the factor computed, sometimes where it can be. Returns whether it then divides.
+    fn computes(&mut self, random: &mut Random) -> Option<bool> {
+        if self.dtype() != DType::F8E4M3FN || random.one_in(3) {
+            return None;
+        }
+        let divides = random.one_in(2);
+        let tensor = if divides { TensorScale::ComputeDivide } else { TensorScale::ComputeMultiply };
+        self.scaling = self.scaling.tensor_scale(tensor);
+        Some(divides)
+    }
+
+    /// Sets the factor, or replaces one that was to be computed.
+    fn computed(&mut self, factor: Factor) {
+        let value = f32::from_bits(factor.code);
+        let tensor = if factor.divides { TensorScale::Divide(value) } else { TensorScale::Multiply(value) };
+        self.scaling = self.scaling.tensor_scale(tensor);
+        self.oracle.factor = Some(factor);
+    }
+
+    /// Returns the factor, as it is reported.
+    fn factor(&self) -> Option<f32> {
+        self.oracle.factor.map(|factor| f32::from_bits(factor.code))
     }
 
     fn scale_shape(&self) -> Vec<usize> {
@@ -301,23 +323,39 @@ fn threads<'a>(random: &mut Random) -> Parallel<'a> {
     }
 }
 
+/// Sets stochastic rounding, sometimes where that can be. Returns its seed and its first element.
+fn stochastic(random: &mut Random, element: DType, options: &mut CastOptions) -> Option<(u64, u64)> {
+    let rounds = element.float_format().is_some_and(|format| format.bits() <= 16);
+    let chance = (random.one_in(4) && rounds).then(|| (random.word(), random.word()));
+    if let Some((seed, first)) = chance {
+        *options = options.stochastic(seed, first);
+    }
+    chance
+}
+
+/// Returns the random word of an element.
+fn word(chance: Option<(u64, u64)>, element: usize) -> Option<u32> {
+    chance.map(|(seed, first)| oracle::scaled::word(seed, first.wrapping_add(element as u64)))
+}
+
 fn found(random: &mut Random, isa: Isa) {
     let (shape, from, element) = (shape(random), random.pick(&DATA), random.pick(&ELEMENTS));
-    let case = Case::new(random, &shape, element);
+    let mut case = Case::new(random, &shape, element);
     let (mut options, mode, packing) = options(random, isa);
     let n: usize = shape.iter().product();
     let source = codes(random, from, n);
-    let rounds = element.float_format().is_some_and(|format| format.bits() <= 16);
-    let seed = (random.one_in(4) && rounds).then(|| (random.word(), random.word()));
-    if let Some((seed, first)) = seed {
-        options = options.stochastic(seed, first);
-    }
+    let chance = stochastic(random, element, &mut options);
+    let computes = case.computes(random);
     let q = Quantizer::new(from, element, &case.scaling, &options).expect("a quantisation");
     let what = format!("{shape:?} {from} -> {element}, {:?}, {options:?}", case.scaling);
     let mut dst = vec![0xA5; q.code_bytes(&shape).expect("a size")];
     let mut scales = vec![0xA5; q.scale_bytes(&shape).expect("a size")];
     let src = pack(from, &source, Packing::LowFirst);
-    q.par_quantize_with(&src, &shape, &mut dst, &mut scales, &threads(random)).expect("sizes that fit");
+    let made = q.par_quantize_with(&src, &shape, &mut dst, &mut scales, &threads(random));
+    if let Some(divides) = computes {
+        case.computed(oracle::scaled::factor(&case.oracle, type_of(from), &source, divides));
+    }
+    assert_eq!(made.expect("sizes that fit").tensor_scale, case.factor(), "the factor: {what}");
     let of_each = case.scale_of_each();
     let mut blocks = vec![Vec::new(); case.scale_shape().iter().product()];
     for (&scale, &code) in of_each.iter().zip(&source) {
@@ -330,8 +368,7 @@ fn found(random: &mut Random, isa: Isa) {
     }
     let got = unpack(element, &dst, n, packing);
     for i in 0..n {
-        let word = seed.map(|(seed, first)| oracle::scaled::word(seed, first.wrapping_add(i as u64)));
-        let scale = found[of_each[i]];
+        let (word, scale) = (word(chance, i), found[of_each[i]]);
         let expected =
             oracle::scaled::quantize(&case.oracle, type_of(from), source[i], scale, 0, &mode, word);
         assert_eq!(got[i], expected, "element {i}, {:x} by {scale:x}: {what}", source[i]);
@@ -405,7 +442,8 @@ fn scale_buffer(case: &Case, codes: &[u128]) -> Vec<u8> {
 fn given(random: &mut Random, isa: Isa) {
     let (shape, from, element) = (shape(random), random.pick(&DATA), random.pick(&ELEMENTS));
     let case = Case::new(random, &shape, element);
-    let (options, mode, packing) = options(random, isa);
+    let (mut options, mode, packing) = options(random, isa);
+    let chance = stochastic(random, element, &mut options);
     let n: usize = shape.iter().product();
     let count = case.scale_shape().iter().product();
     let scales = if random.one_in(2) {
@@ -429,8 +467,8 @@ fn given(random: &mut Random, isa: Isa) {
     let got = unpack(element, &dst, n, packing);
     for (i, &at) in case.scale_of_each().iter().enumerate() {
         let zero = zeros.as_ref().map_or(0, |zeros| signed(element, zeros[at]));
-        let (code, scale) = (source[i], scales[at]);
-        let expected = oracle::scaled::quantize(&case.oracle, type_of(from), code, scale, zero, &mode, None);
+        let (code, scale, word) = (source[i], scales[at], word(chance, i));
+        let expected = oracle::scaled::quantize(&case.oracle, type_of(from), code, scale, zero, &mode, word);
         assert_eq!(
             got[i], expected,
             "element {i}, {code:x} by {scale:x} and {zero}: {from} -> {element}, {:?}, {options:?}",
@@ -448,25 +486,34 @@ fn given(random: &mut Random, isa: Isa) {
 fn again(random: &mut Random, isa: Isa) {
     let shape = shape(random);
     let (from, to) = (random.pick(&ELEMENTS), random.pick(&ELEMENTS));
-    let (source, target) = (Case::new(random, &shape, from), Case::new(random, &shape, to));
-    let (options, mode, packing) = options(random, isa);
+    let (source, mut target) = (Case::new(random, &shape, from), Case::new(random, &shape, to));
+    let (mut options, mode, packing) = options(random, isa);
+    let (chance, computes) = (stochastic(random, to, &mut options), target.computes(random));
     let n: usize = shape.iter().product();
     let count = source.scale_shape().iter().product();
     let (codes, scales) = (elements(random, from, n), elements(random, source.dtype(), count));
+    let is_integer = from.float_format().is_none();
+    let zeros = (is_integer && random.one_in(2)).then(|| elements(random, from, count));
+    let zero_bytes = zeros.as_ref().map(|zeros| pack(from, zeros, packing));
     let r = Requantizer::new((from, &source.scaling), (to, &target.scaling), &options).expect("a pair");
+    let what = format!("{shape:?} {from} -> {to}, {:?} -> {:?}, {options:?}", source.scaling, target.scaling);
     let mut dst = vec![0xA5; to.byte_len(n, packing).expect("a size")];
     let mut found = vec![0xA5; target.scaling.scale_bytes(&shape).expect("a size")];
     let (src, src_scales) = (pack(from, &codes, packing), scale_buffer(&source, &scales));
-    r.par_requantize_with(&src, &shape, &src_scales, None, &mut dst, &mut found, &threads(random))
-        .expect("sizes that fit");
+    let (zero_points, how) = (zero_bytes.as_deref(), threads(random));
+    let made = r.par_requantize_with(&src, &shape, &src_scales, zero_points, &mut dst, &mut found, &how);
+    let zero = |at: usize| zeros.as_ref().map_or(0, |zeros| signed(from, zeros[at]));
     let elements: Vec<_> =
-        source.scale_of_each().iter().zip(&codes).map(|(&at, &code)| (code, scales[at], 0)).collect();
+        source.scale_of_each().iter().zip(&codes).map(|(&at, &code)| (code, scales[at], zero(at))).collect();
+    if let Some(divides) = computes {
+        target.computed(oracle::scaled::refactor(&target.oracle, &source.oracle, &elements, divides));
+    }
+    assert_eq!(made.expect("sizes that fit").tensor_scale, target.factor(), "the factor: {what}");
     let of_each = target.scale_of_each();
     let mut blocks = vec![Vec::new(); target.scale_shape().iter().product()];
     for (&at, &element) in of_each.iter().zip(&elements) {
         blocks[at].push(element);
     }
-    let what = format!("{shape:?} {from} -> {to}, {:?} -> {:?}, {options:?}", source.scaling, target.scaling);
     let found = target.scales(&found);
     for (i, (block, &scale)) in blocks.iter().zip(&found).enumerate() {
         let expected = oracle::scaled::refind(&target.oracle, &source.oracle, block);
@@ -474,9 +521,10 @@ fn again(random: &mut Random, isa: Isa) {
     }
     let got = unpack(to, &dst, n, packing);
     for i in 0..n {
-        let scale = found[of_each[i]];
-        let expected = oracle::scaled::requantize(&target.oracle, &source.oracle, elements[i], scale, &mode);
-        assert_eq!(got[i], expected, "element {i}, {:x?} by {scale:x}: {what}", elements[i]);
+        let (word, scale, element) = (word(chance, i), found[of_each[i]], elements[i]);
+        let expected =
+            oracle::scaled::requantize(&target.oracle, &source.oracle, element, scale, &mode, word);
+        assert_eq!(got[i], expected, "element {i}, {element:x?} by {scale:x}: {what}");
     }
 }
 

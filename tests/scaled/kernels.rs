@@ -701,7 +701,8 @@ fn packages_beside_ties(isa: Isa) {
     assert!(2 * ran > 3 * 8 * all.len(), "{ran} of {}", 3 * 8 * all.len());
 }
 
-/// Quotients next to ties between floats of 16 bits. Where these are subnormal in bfloat16 they also are in float32, and lose bits there.
+/// Quotients next to ties between floats of 16 bits, and at ties: under scales of few bits, or that a package rounds to 16 bits. Where these
+/// are subnormal in bfloat16 they also are in float32, and lose bits there.
 fn ties_between_halves(isa: Isa) {
     use DType::{BF16, F8E8M0, F16, F32};
     let random = &mut Random::new(37);
@@ -710,7 +711,8 @@ fn ties_between_halves(isa: Isa) {
             for round in 0..24 {
                 // From 2^-2 to 2^16, so that dividends are normal float32 if possible.
                 let exponent = random.below(19) as i32 - 2;
-                let s = f32::from_bits(((127 + exponent) as u32) << 23 | random.below(1 << 23) as u32);
+                let mantissa = random.below(1 << 23) & random.pick(&[!0, !0xFFFF, !0x1F_FFFF]);
+                let s = f32::from_bits(((127 + exponent) as u32) << 23 | mantissa as u32);
                 let (scale, code, s) = match round % 2 {
                     0 => (F32, s.to_ne_bytes().to_vec(), s),
                     _ => (F8E8M0, vec![(127 + exponent) as u8], (exponent as f32).exp2()),
@@ -732,14 +734,26 @@ fn ties_between_halves(isa: Isa) {
                 let mut src = vec![0; data.len() * from.itemsize()];
                 let bytes: Vec<u8> = data.iter().flat_map(|x| x.to_ne_bytes()).collect();
                 lanecast::cast_bytes(&bytes, F32, &mut src, from, data.len()).expect("sizes that fit");
-                for scaling in [Scaling::per_tensor(scale), Scaling::blocks(&[32], scale)] {
+                let scalings = [Scaling::per_tensor(scale), Scaling::blocks(&[32], scale)];
+                // These round quotients to float32, or to the dtype of the data, and those to the target.
+                let packages: &[Profile] =
+                    if scale == F8E8M0 { &[Profile::Torchao, Profile::CompressedTensors] } else { &[] };
+                let scalings = scalings.into_iter().flat_map(|plain| {
+                    let onnx = plain.profile(Profile::Onnx);
+                    let mut all = vec![plain, onnx, onnx.precision(from)];
+                    all.extend(packages.iter().map(|profile| plain.profile(*profile)));
+                    all
+                });
+                for scaling in scalings {
                     let made = |isa: Isa| {
                         let options = CastOptions::new().isa(isa);
                         let q = Quantizer::new(from, to, &scaling, &options).expect("a pair");
                         let shape = [data.len()];
                         let mut codes = vec![0; q.code_bytes(&shape).expect("a size")];
                         let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
-                        q.quantize(&src, &shape, &mut codes, &mut scales).expect("sizes that fit");
+                        if scaling.profile != Profile::Onnx {
+                            q.quantize(&src, &shape, &mut codes, &mut scales).expect("sizes that fit");
+                        }
                         let found = (codes.clone(), scales.clone());
                         let given = code.repeat(scales.len() / code.len());
                         q.quantize_given(&src, &shape, &given, None, &mut codes).expect("sizes that fit");
@@ -747,8 +761,11 @@ fn ties_between_halves(isa: Isa) {
                     };
                     let (expected, found) = (made(Isa::Scalar), made(isa));
                     let at = first_difference(&expected.1, &found.1).map(|at| data[at / 2]);
-                    assert_eq!(at, None, "{isa} {from} -> {to} by {s} of {scale}");
-                    assert!(expected.0 == found.0, "{isa} {from} -> {to}, scales that are found, of {scale}");
+                    assert_eq!(at, None, "{isa} {from} -> {to} by {s}: {scaling:?}");
+                    assert!(
+                        expected.0 == found.0,
+                        "{isa} {from} -> {to}, scales that are found: {scaling:?}"
+                    );
                 }
             }
         }
@@ -1149,11 +1166,13 @@ fn gaps_between_rows(isa: Isa) {
 }
 
 /// A NaN in the data keeps its sign but not its payload, even where bfloat16 has room for it. The codes of NaN with
-/// all ones are at or near the largest 32-bit integer.
+/// all ones are at or near the largest 32-bit integer. Kernels have float32 quotients on the way to bfloat16 by the profile only.
 fn payloads(isa: Isa) {
-    for from in [DType::BF16, DType::F16, DType::F32] {
-        let q =
-            Quantizer::new(from, DType::BF16, &Scaling::per_tensor(DType::F32), &CastOptions::new().isa(isa));
+    let froms = [DType::BF16, DType::F16, DType::F32];
+    let profiles = [Profile::Lanecast, Profile::Onnx];
+    for (from, profile) in froms.into_iter().flat_map(|from| profiles.map(|profile| (from, profile))) {
+        let scaling = Scaling::per_tensor(DType::F32).profile(profile);
+        let q = Quantizer::new(from, DType::BF16, &scaling, &CastOptions::new().isa(isa));
         let data: Vec<u8> = match from {
             DType::F32 => [0x7F81_2345u32, 0xFFFF_FFFF].iter().flat_map(|x| x.to_ne_bytes()).collect(),
             DType::BF16 => [0x7F81u16, 0xFFFF].iter().flat_map(|x| x.to_ne_bytes()).collect(),
@@ -1165,7 +1184,7 @@ fn payloads(isa: Isa) {
         assert_eq!(
             codes.as_chunks().0.iter().map(|x| u16::from_ne_bytes(*x)).collect::<Vec<_>>(),
             [0x7FC0, 0xFFC0],
-            "{from}"
+            "{isa} {from} {profile}"
         );
     }
 }
@@ -1516,7 +1535,7 @@ fn factor_beside_powers(isa: Isa) {
 }
 
 /// A source with a factor of the tensor, as compressed-tensors has it in NVFP4: no factor of the target is returned, and losses are in
-/// units of the data.
+/// units of the data. Codes and scales are those of the reference.
 fn factor_of_the_source(isa: Isa) {
     let random = &mut Random::new(31);
     let (shape, n, options) = ([8, 256], 8 * 256, CastOptions::new().isa(isa));
@@ -1537,6 +1556,15 @@ fn factor_of_the_source(isa: Isa) {
             let mut scales = vec![0; scaling.scale_bytes(&shape).expect("a size")];
             let found = r.requantize(&src, &shape, &src_scales, None, &mut codes, &mut scales);
             assert_eq!(found.expect("sizes that fit").tensor_scale, None);
+            let reference = options.isa(Isa::Scalar);
+            let r_reference = Requantizer::new((DType::F4E2M1, &from), (to, &scaling), &reference);
+            let (mut expected, mut expected_scales) = (vec![0; codes.len()], vec![0; scales.len()]);
+            r_reference
+                .expect("two formats")
+                .requantize(&src, &shape, &src_scales, None, &mut expected, &mut expected_scales)
+                .expect("sizes that fit");
+            assert_eq!(first_difference(&scales, &expected_scales), None, "{isa} {to} {scaling:?}: {g}");
+            assert_eq!(first_difference(&codes, &expected), None, "{isa} {to} {scaling:?}: {g}");
             let losses =
                 r.losses(&src, &shape, &src_scales, None, (&codes, &scales), None).expect("as above");
             let (mut again, mut again_scales) = (codes.clone(), scales.clone());

@@ -25,7 +25,7 @@ pub(crate) fn tests(suite: &mut Suite) {
                         Err(_) => failed.push(row[1]),
                     }
                 }
-                "swizzle" => swizzle(&row),
+                "swizzle" => swizzle(isa, &row),
                 "cast" if row[8] == "-" => cast(isa, &row),
                 // `tests/stochastic.rs` tests these.
                 "word" | "cast" => continue,
@@ -240,18 +240,18 @@ impl<'a> Case<'a> {
 }
 
 /// Checks a row of the layout in tiles of 128 x 4 scales, padded with zeros.
-fn swizzle(row: &[&str]) {
+fn swizzle(isa: Isa, row: &[&str]) {
     let shape = lengths(row[2]);
     let (src, expected) = (hex(row[3]), hex(row[4]));
     // Blocks of one element, so that each element determines its own scale.
     let scaling = Scaling::blocks(&[1], DType::F8E8M0).layout(ScaleLayout::Swizzle32x4x4);
-    let q = Quantizer::new(DType::F32, DType::F8E5M2, &scaling, &CastOptions::new()).expect("MX");
     // 2^(code - 127) has the scale 2^(code - 127 - 15).
     let data: Vec<u8> = src
         .iter()
         .flat_map(|&code| 2f64.powi(i32::from(code) - 127 + 15).min(f64::MAX).to_ne_bytes())
         .collect();
-    let q = Quantizer::new(DType::F64, q.to(), &scaling, &CastOptions::new()).expect("MX");
+    let options = CastOptions::new().isa(isa);
+    let q = Quantizer::new(DType::F64, DType::F8E5M2, &scaling, &options).expect("MX");
     let mut scales = vec![0xA5; expected.len()];
     q.quantize(&data, &shape, &mut vec![0; src.len()], &mut scales).expect("a swizzle");
     assert_eq!(scales, expected, "{shape:?}");

@@ -307,6 +307,44 @@ impl Scaling {
         integer_code(self.element, result.clamp(min, max))
     }
 
+    /// "ComputeMultiply computes amax / (448 M), and ComputeDivide its inverse. The factor is rounded
+    /// once to float32, is 1 where that is not finite and positive."
+    fn computed(&self, values: &[Exact], divides: bool) -> Factor {
+        let mut amax = Ratio::new(Dyadic::ZERO);
+        let mut is_finite = true;
+        for value in values {
+            match value {
+                Exact::Finite { ratio, .. } if amax.is_less(ratio) => amax = ratio.clone(),
+                Exact::Finite { .. } => {}
+                Exact::NaN { .. } | Exact::Inf { .. } => is_finite &= self.ignores_nonfinite,
+            }
+        }
+        let one = Factor {
+            code: 1f32.to_bits(),
+            divides,
+        };
+        if amax.is_zero() || !is_finite {
+            return one;
+        }
+        let most = self.max().times(&Ratio::new(Dyadic::new(448, 0)));
+        let ratio = if divides {
+            most.over(&amax)
+        } else {
+            amax.over(&most)
+        };
+        let factor = Exact::Finite {
+            negative: false,
+            ratio,
+        };
+        let code = factor.to_float(Type::F32, &Mode::default()) as u32;
+        let is_positive = 0 < code && code < f32::INFINITY.to_bits();
+        if is_positive {
+            Factor { code, divides }
+        } else {
+            one
+        }
+    }
+
     /// Returns the scale of a block, from the exact values of its elements.
     fn find(&self, values: &[Exact]) -> u128 {
         let e8m0 = self.scale == Type::E8M0FNU;
@@ -463,6 +501,12 @@ pub fn find(scaling: &Scaling, from: Type, codes: &[u128]) -> u128 {
     scaling.find(&values)
 }
 
+/// Returns the factor of a tensor that is computed from all of its codes of `from`.
+pub fn factor(scaling: &Scaling, from: Type, codes: &[u128], divides: bool) -> Factor {
+    let values: Vec<Exact> = codes.iter().map(|&code| Exact::new(from, code)).collect();
+    scaling.computed(&values, divides)
+}
+
 /// Returns the code of `to` that an element stands for.
 pub fn dequantize(
     scaling: &Scaling,
@@ -478,13 +522,22 @@ pub fn dequantize(
 /// An element under a scaling: its code, its scale and its zero point.
 pub type Scaled = (u128, u128, i128);
 
-/// Returns the scale of a block whose elements had another scaling, `source`.
-pub fn refind(scaling: &Scaling, source: &Scaling, elements: &[Scaled]) -> u128 {
-    let values: Vec<Exact> = elements
+/// Returns the exact values of elements.
+fn values(source: &Scaling, elements: &[Scaled]) -> Vec<Exact> {
+    elements
         .iter()
         .map(|&(code, scale, zero)| source.value(code, scale, zero))
-        .collect();
-    scaling.find(&values)
+        .collect()
+}
+
+/// Returns the factor of a tensor whose elements had another scaling, `source`.
+pub fn refactor(scaling: &Scaling, source: &Scaling, elements: &[Scaled], divides: bool) -> Factor {
+    scaling.computed(&values(source, elements), divides)
+}
+
+/// Returns the scale of a block whose elements had another scaling, `source`.
+pub fn refind(scaling: &Scaling, source: &Scaling, elements: &[Scaled]) -> u128 {
+    scaling.find(&values(source, elements))
 }
 
 /// Returns the code of an element that had another scaling, `source`.
@@ -494,12 +547,13 @@ pub fn requantize(
     element: Scaled,
     scale: u128,
     mode: &Mode,
+    word: Option<u32>,
 ) -> u128 {
     scaling.quotient(
         &source.value(element.0, element.1, element.2),
         scale,
         0,
         mode,
-        None,
+        word,
     )
 }
