@@ -44,6 +44,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("float4 around its ties, under every scale of 8 bits", every_step);
     suite.test_beside_reference("requantised as by the reference", |isa| each(isa, requantised));
     suite.test("a factor of the source that divides", factor_of_the_source);
+    suite.test_beside_reference("products beside what powers of two hinge on", products_beside_hinges);
     suite.test_beside_reference("a factor of the target beside a power of two", factor_beside_powers);
     suite.test_beside_reference("every short length", every_length);
     suite.test_beside_reference("more than a chunk", more_than_a_chunk);
@@ -1531,6 +1532,65 @@ fn factor_beside_powers(isa: Isa) {
         };
         assert_eq!(made(Isa::Scalar).1, [124]);
         assert_eq!(made(isa), made(Isa::Scalar), "{scale} and {tensor:?}");
+    }
+}
+
+/// Products of more bits than a float32 has, beside ties of a target under scales of float8_e8m0fnu, and beside the numbers at which its
+/// scales change: rounded to nearest float32, many of them would be at these.
+fn products_beside_hinges(isa: Isa) {
+    use DType::{F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E5M2, F64, I4};
+    let random = &mut Random::new(47);
+    let value = |dtype: DType, code: u8| {
+        let (one, mut bytes) = (CastOptions::new().src_packing(Packing::OnePerByte), [0; 8]);
+        lanecast::cast_bytes_with(&[code], dtype, &mut bytes, F64, 1, &one).expect("sizes that fit");
+        f64::from_ne_bytes(bytes)
+    };
+    let source = Scaling::blocks(&[32], DType::F32);
+    for to in [F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E5M2, I4] {
+        let codes = (0..=u8::MAX >> (8 - to.bits())).map(|code| value(to, code));
+        let mut values: Vec<f64> = codes.filter(|x| x.is_finite() && *x >= 0.0).collect();
+        values.sort_by(f64::total_cmp);
+        let max = values[values.len() - 1];
+        // As a number from 64 on and below 128, where a code and a scale between 1 and 2 have such a product.
+        let near = |x: f64| x * (6.0 - x.log2().floor()).exp2();
+        for rule in [ScaleRule::Floor, ScaleRule::Ceil, ScaleRule::Even, ScaleRule::RoundUp] {
+            let (mut codes, mut scales) = (Vec::new(), Vec::new());
+            for i in 0..600 {
+                let low = random.below(values.len() - 1);
+                let tie = (values[low] + values[low + 1]) / 2.0;
+                // Under 127, which is always there then, 2^7 is the scale of the largest power of two in the target.
+                let under = tie * (7.0 - max.log2().floor()).exp2();
+                let hinge = if i % 2 == 0 { under } else { near(random.pick(&[1.0, max, tie])) };
+                let least = (hinge / 2.0) as usize + 1;
+                let code = least + random.below(((hinge / 1.01) as usize).saturating_sub(least) + 1);
+                if code > 127 {
+                    continue;
+                }
+                let beside = (hinge / code as f64) as f32;
+                let scale = f32::from_bits(beside.to_bits() + random.below(3) as u32 - 1);
+                let mut block = [0u8; 32];
+                block.fill_with(|| random.below(code + 1) as u8);
+                block[random.below(16)] = if i % 2 == 0 { 127 } else { 0 };
+                block[16 + random.below(16)] =
+                    if random.one_in(2) { code as u8 } else { (code as u8).wrapping_neg() };
+                codes.extend_from_slice(&block);
+                scales.extend_from_slice(&scale.to_ne_bytes());
+            }
+            let target = Scaling::mx().rule(rule);
+            let made = |isa| {
+                let r = Requantizer::new((DType::I8, &source), (to, &target), &CastOptions::new().isa(isa));
+                let mut made = vec![0; to.byte_len(codes.len(), Packing::LowFirst).expect("a size")];
+                let mut found = vec![0; codes.len() / 32];
+                r.expect("a pair")
+                    .requantize(&codes, &[codes.len()], &scales, None, &mut made, &mut found)
+                    .expect("sizes that fit");
+                (found, made)
+            };
+            let (expected, found) = (made(Isa::Scalar), made(isa));
+            let what = format!("{isa} int8 -> {to} by {rule:?}");
+            assert_eq!(first_difference(&expected.0, &found.0), None, "scales: {what}");
+            assert_eq!(first_difference(&expected.1, &found.1), None, "elements: {what}");
+        }
     }
 }
 
