@@ -7,8 +7,10 @@ use lanecast::scaled::{
     TensorScale,
 };
 use lanecast::{CastOptions, DType, Isa, NanToFinite, Packing, Rounding};
+use lanecast_oracle as oracle;
+use oracle::scaled::{Factor, Rule};
 
-use crate::bridge::Suite;
+use crate::bridge::{Suite, type_of};
 use crate::exact::Random;
 
 /// Returns the number of random casts of each kind.
@@ -1595,7 +1597,7 @@ fn products_beside_hinges(isa: Isa) {
 }
 
 /// A source with a factor of the tensor, as compressed-tensors has it in NVFP4: no factor of the target is returned, and losses are in
-/// units of the data. Codes and scales are those of the reference.
+/// units of the data. Codes and scales are those of exact numbers.
 fn factor_of_the_source(isa: Isa) {
     let random = &mut Random::new(31);
     let (shape, n, options) = ([8, 256], 8 * 256, CastOptions::new().isa(isa));
@@ -1616,15 +1618,43 @@ fn factor_of_the_source(isa: Isa) {
             let mut scales = vec![0; scaling.scale_bytes(&shape).expect("a size")];
             let found = r.requantize(&src, &shape, &src_scales, None, &mut codes, &mut scales);
             assert_eq!(found.expect("sizes that fit").tensor_scale, None);
-            let reference = options.isa(Isa::Scalar);
-            let r_reference = Requantizer::new((DType::F4E2M1, &from), (to, &scaling), &reference);
-            let (mut expected, mut expected_scales) = (vec![0; codes.len()], vec![0; scales.len()]);
-            r_reference
-                .expect("two formats")
-                .requantize(&src, &shape, &src_scales, None, &mut expected, &mut expected_scales)
-                .expect("sizes that fit");
-            assert_eq!(first_difference(&scales, &expected_scales), None, "{isa} {to} {scaling:?}: {g}");
-            assert_eq!(first_difference(&codes, &expected), None, "{isa} {to} {scaling:?}: {g}");
+            let rule = if scaling.scale_dtype == DType::F8E8M0 { Rule::Floor } else { Rule::Amax };
+            let [source, target] =
+                [(DType::F4E2M1, &from, Some(g)), (to, &scaling, None)].map(|(element, scaling, g)| {
+                    oracle::scaled::Scaling {
+                        element: type_of(element),
+                        scale: type_of(scaling.scale_dtype),
+                        rule,
+                        factor: g.map(|g: f32| Factor { code: g.to_bits(), divides: true }),
+                        int_rounding: oracle::Rounding::NearestEven,
+                        ignores_nonfinite: false,
+                    }
+                });
+            let low = oracle::packing::Packing::LowFirst;
+            let xs = oracle::packing::unpack(&src, n, 4, low);
+            let xs: Vec<_> = (0..n).map(|i| (xs[i], u128::from(src_scales[i / 16]), 0)).collect();
+            let lengths = scaling.scale_shape(&shape).expect("a shape");
+            let width = scaling.scale_dtype.itemsize();
+            let got = oracle::packing::unpack(&codes, n, to.bits(), low);
+            for (at, scale) in scales.chunks(width).enumerate() {
+                let is_here =
+                    |&i: &usize| i / 256 * lengths[0] / 8 * lengths[1] + i % 256 * lengths[1] / 256 == at;
+                let here: Vec<usize> = (0..n).filter(is_here).collect();
+                let block: Vec<_> = here.iter().map(|&i| xs[i]).collect();
+                let mut code = [0; 16];
+                code[..width].copy_from_slice(scale);
+                if cfg!(target_endian = "big") {
+                    code[..width].reverse();
+                }
+                let code = u128::from_le_bytes(code);
+                let what = format!("{isa} {to} {scaling:?}, scale {at}");
+                assert_eq!(code, oracle::scaled::refind(&target, &source, &block), "{what}");
+                for (i, x) in here.into_iter().zip(block) {
+                    let mode = oracle::Mode::default();
+                    let expected = oracle::scaled::requantize(&target, &source, x, code, &mode, None);
+                    assert_eq!(got[i], expected, "{what}, element {i}");
+                }
+            }
             let losses =
                 r.losses(&src, &shape, &src_scales, None, (&codes, &scales), None).expect("as above");
             let (mut again, mut again_scales) = (codes.clone(), scales.clone());
