@@ -819,11 +819,11 @@ impl Plan {
                 Layout::GptOss => "matrices of experts in one tensor of 3 dimensions",
                 _ => "matrices whose names end in .weight",
             };
-            return Err(plan.none_becomes(layout.name(), which));
+            return Err(plan.none_becomes(args, layout.name(), which));
         }
         let chosen = args.only.len() - idle.iter().filter(|(option, _)| *option == "--only").count();
         if chosen == 0 && !args.only.is_empty() {
-            return Err(plan.none_becomes(&args.to, "all floats"));
+            return Err(plan.none_becomes(args, &args.to, "all floats"));
         }
         let shard_size =
             args.shard_size.as_deref().map(|size| parse_size("--shard-size", size)).transpose()?;
@@ -921,7 +921,7 @@ impl Plan {
     }
 
     /// Returns the error that no tensor becomes what is asked for, with the patterns that fit no tensor, or why the first ones stay.
-    fn none_becomes(&self, to: &str, which: &str) -> Failure {
+    fn none_becomes(&self, args: &Convert, to: &str, which: &str) -> Failure {
         const MOST: usize = 3;
         let mut reasons = self.warnings.clone();
         if reasons.is_empty() {
@@ -935,8 +935,9 @@ impl Plan {
         }
         let what = format!("no tensor would become {to}");
         let what = if reasons.is_empty() { what } else { format!("{what} ({})", reasons.join(", ")) };
+        let without = if args.only.is_empty() { "" } else { "without --only, " };
         Failure::refused(what)
-            .help(format!("without --only, the candidates are {which}; `lanecast inspect` lists all tensors"))
+            .help(format!("{without}the candidates are {which}; `lanecast inspect` lists all tensors"))
     }
 
     /// Adds a job that casts a tensor to a dtype, or copies it.

@@ -465,10 +465,11 @@ fn tensors_that_stay_what_they_are_say_why() {
     let mut tensors = tensors.to_vec();
     tensors.push(tensor("scale.weight", &[16]));
     write(&dir.path().join("odd.safetensors"), &tensors, None);
-    says(
-        &fails(dir.path(), "convert odd.safetensors dst.safetensors --to fp8-channel", 3),
-        &["become fp8-channel (model.norm.weight: ", "bias: ", "embedding.table: ", "and 1 more)"],
-    );
+    let error = fails(dir.path(), "convert odd.safetensors dst.safetensors --to fp8-channel", 3);
+    says(&error, &["become fp8-channel (model.norm.weight: ", "bias: ", "embedding.table: ", "and 1 more)"]);
+    says(&error, &["help: the candidates are matrices"]);
+    // An option that was not given is not named.
+    assert!(!error.contains("--only"), "{error}");
 }
 
 #[test]
