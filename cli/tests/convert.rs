@@ -733,6 +733,21 @@ fn a_nan_among_weights_is_said() {
             assert_eq!(text.matches("NaN or Inf among the weights").count(), n, "{name} {to}: {text}");
         }
     }
+    // What the warning names makes an error of it: also where the element became a number, or its neighbours 0.
+    let out = line(dir.path(), "convert a.safetensors w.safetensors --to mxfp8 --quiet");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        out.status.success() && text.contains("(--fail-on nan,inf,saturated makes that an error)"),
+        "{text}"
+    );
+    for name in ["a.safetensors", "b.safetensors"] {
+        for to in ["fp8-block", "int8-channel", "mxfp8", "mxfp4", "nvfp4", "comfy-nvfp4"] {
+            let all =
+                format!("convert {name} limit.safetensors --to {to} --fail-on nan,inf,saturated --force");
+            let error = fails(dir.path(), &all, 1);
+            assert!(error.contains("beyond the limit"), "{name} {to}: {error}");
+        }
+    }
     // What is not quantised shares no scale.
     let tensors: Tensors = vec![
         ("norm.weight".into(), Dtype::F32, vec![64], le(&[1e10f32; 64])),
