@@ -309,7 +309,8 @@ fn check_transforms(it: &Checkpoint) -> Result<()> {
         return Ok(());
     }
     let what = "config.json says that weights are transformed (transform_config)";
-    Err(Failure::not_there(what).help("the transformation cannot be undone here"))
+    Err(Failure::not_there(what)
+        .help("the transformation cannot be undone here; --copy leaves the weights as they are"))
 }
 
 /// Compares the quantised weights with the configuration of compressed-tensors, which says what modules are quantised, and how.

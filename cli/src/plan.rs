@@ -241,10 +241,14 @@ impl Choice {
         self.only.matches(name).into_iter().map(|i| &patterns[i][..]).collect()
     }
 
-    /// Fails with the first problem of a tensor that is neither copied nor dropped.
-    fn check(&self, problems: &[Failure]) -> Result<()> {
+    /// Fails with the first problem of a tensor that is neither copied nor dropped. Problems of the whole checkpoint do not count
+    /// if all quantised weights are copied, with a configuration that says of them what it said.
+    fn check(&self, found: &Recognised) -> Result<()> {
         let settled = |name: &String| self.copy.is_match(name) || self.drop.is_match(name);
-        let problem = problems.iter().find(|problem| !problem.tensor.as_ref().is_some_and(settled));
+        let is_copied =
+            !found.weights.is_empty() && found.weights.values().all(|w| self.copy.is_match(&*w.codes));
+        let problem =
+            found.problems.iter().find(|problem| !problem.tensor.as_ref().map_or(is_copied, settled));
         problem.map_or(Ok(()), |problem| Err(problem.clone()))
     }
 }
@@ -739,7 +743,7 @@ impl Plan {
         let plain = plain_dtype(args, layout)?;
         let high = high_dtype(args)?;
         let choice = Choice::of(args)?;
-        choice.check(&found.problems)?;
+        choice.check(found)?;
         if let Some(layout) = layout.filter(|layout| layout.is_read_alone()) {
             return Err(Failure::usage(format!(
                 "--to {}: this layout is read, but not written",

@@ -2467,6 +2467,16 @@ fn packed_integers_are_as_their_configuration_says() {
         assert_eq!(out.status.success(), says != "transform_config", "{error}");
         assert!(out.status.success() || error.contains(says), "{says}: {error}");
     }
+    // What is copied is not read as numbers, and its configuration stays.
+    let mut config = good.clone();
+    config["quantization_config"]["transform_config"] =
+        json!({ "config_groups": { "R1": { "type": "hadamard" } } });
+    fs::write(&path, config.to_string()).unwrap();
+    ok(dir.path(), "convert int4 copied --to bf16 --copy * --quiet");
+    let copied = |name: &str| dir.path().join("copied").join(name);
+    assert_eq!(json_of(&copied("config.json"))["quantization_config"], config["quantization_config"]);
+    assert!(read(&copied("model.safetensors")) == read(&dir.path().join("int4/model.safetensors")));
+    fails(dir.path(), "convert int4 dropped --to bf16 --copy *scale --quiet", 2);
 }
 
 /// A destination in a directory that is not there yet may be the source all the same.
