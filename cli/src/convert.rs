@@ -20,7 +20,7 @@ use crate::error::{Failure, Kind, Result, on};
 use crate::header::byte_len;
 use crate::inspect::from_option;
 use crate::layout::{self, Recognised};
-use crate::live::{Live, exists, is_abandoned, remove_abandoned, temporary};
+use crate::live::{Live, exists, remove_abandoned, remove_if_abandoned, temporary};
 use crate::lock;
 use crate::loss::{Losses, Sum, Worst, place};
 use crate::out::{self, bytes, count, number};
@@ -661,8 +661,8 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path, shards: &[usize], is_rank: bo
             let path = entry.map_err(on(&place))?.path();
             let name = file_name(&path);
             let ours = names.iter().any(|known| name.starts_with(&format!(".{known}.")));
-            if ours && name.ends_with(".tmp") && is_abandoned(&path, !is_rank) {
-                match fs::remove_file(&path) {
+            if ours && name.ends_with(".tmp") {
+                match remove_if_abandoned(&path, !is_rank) {
                     // Another rank has removed it.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     removed => removed.map_err(on(&path))?,

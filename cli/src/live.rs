@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
@@ -321,14 +322,17 @@ pub(crate) fn exists(dst: &Path) -> Failure {
     Failure::refused(format!("{} exists", dst.display())).help("--force replaces it")
 }
 
-/// Whether nobody writes a temporary file any more: its writer has it locked. Where there are no locks, the answer is `without_locks`.
-pub(crate) fn is_abandoned(path: &Path, without_locks: bool) -> bool {
+/// Removes a temporary file that nobody writes any more: its writer would have it locked. Where there are no locks, `without_locks` says
+/// whether to remove it.
+pub(crate) fn remove_if_abandoned(path: &Path, without_locks: bool) -> io::Result<()> {
     let file = if cfg!(unix) { File::options().write(true).open(path).ok() } else { None };
-    match file.map(|file| file.try_lock()) {
+    let is_abandoned = match file.as_ref().map(File::try_lock) {
         Some(Ok(())) => true,
         Some(Err(TryLockError::WouldBlock)) => false,
         Some(Err(TryLockError::Error(_))) | None => without_locks,
-    }
+    };
+    // `file` is locked until it is gone. Otherwise a writer that has just created it could lock it first, and lose it then.
+    if is_abandoned { fs::remove_file(path) } else { Ok(()) }
 }
 
 /// Removes the temporary files for this name that killed runs left behind, if their writers would have them locked. The source is never
@@ -342,10 +346,54 @@ pub(crate) fn remove_abandoned(dir: &Path, name: &str, src: &Path) {
             found.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tmp")).is_some_and(is_random)
         };
         let is_src = || src.is_some() && fs::canonicalize(entry.path()).ok() == src;
-        if entry.file_name().to_str().is_some_and(is_ours) && !is_src() && is_abandoned(&entry.path(), false)
-        {
+        if entry.file_name().to_str().is_some_and(is_ours) && !is_src() {
             // A file that cannot be removed does no harm.
-            _ = fs::remove_file(entry.path());
+            _ = remove_if_abandoned(&entry.path(), false);
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// Another run may find a file between its creation and its lock: what `temporary` returns stays all the same.
+    #[test]
+    fn files_that_are_written_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let (dir, done) = (dir.path(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::SeqCst) {
+                        remove_abandoned(dir, "out", Path::new("none"));
+                    }
+                });
+            }
+            let lost = (0..2000).filter(|_| {
+                let temp = temporary(dir, "out").unwrap();
+                thread::yield_now();
+                !temp.path().exists()
+            });
+            let lost = lost.count();
+            done.store(true, Ordering::SeqCst);
+            assert_eq!(lost, 0);
+        });
+    }
+
+    /// The source may have the name of a temporary file, or be a link to such a file.
+    #[test]
+    fn a_source_is_never_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let [src, other] = [".out.aB3xyZ.tmp", ".out.Zb4xyZ.tmp"].map(at);
+        std::os::unix::fs::symlink(&src, at("link")).unwrap();
+        for given in [&src, &at("link")] {
+            [&src, &other].iter().for_each(|path| drop(File::create(path).unwrap()));
+            remove_abandoned(dir.path(), "out", given);
+            assert_eq!([&src, &other].map(|path| path.exists()), [true, false], "{}", given.display());
         }
     }
 }
