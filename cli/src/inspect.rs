@@ -197,7 +197,7 @@ fn draw(
         let found = layout::recognise(&it, from_option(&args.from_beside)?);
         series.push(of(&it, &found, &name, other, "--from-beside")?);
     }
-    plot::draw(path, picture, &out::plain(&name), &series)
+    plot::draw(path, picture, &out::plain(&name), &series, args.force)
 }
 
 pub(crate) fn as_json(

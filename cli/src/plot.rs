@@ -14,7 +14,7 @@ use plotters::style::{FontStyle, register_font};
 
 use crate::cast::parent;
 use crate::error::{Failure, Result, on};
-use crate::live::temporary;
+use crate::live::{named, temporary};
 use crate::source::file_name;
 
 /// How many elements have each exponent, and how many there are.
@@ -53,8 +53,14 @@ impl Picture {
     }
 }
 
-/// Draws one tensor, or the same before and after.
-pub(crate) fn draw(path: &Path, picture: Picture, title: &str, series: &[Series]) -> Result<()> {
+/// Draws one tensor, or the same before and after. Unless it `replaces` a file, one that has appeared meanwhile is an error.
+pub(crate) fn draw(
+    path: &Path,
+    picture: Picture,
+    title: &str,
+    series: &[Series],
+    replaces: bool,
+) -> Result<()> {
     let drawn = match picture {
         Picture::Svg => svg(title, series),
         Picture::Png => png(title, series),
@@ -63,7 +69,7 @@ pub(crate) fn draw(path: &Path, picture: Picture, title: &str, series: &[Series]
     let (dir, name) = (parent(path), file_name(path));
     let mut file = temporary(dir, &name)?;
     file.write_all(&drawn).map_err(on(path))?;
-    file.persist(path).map(drop).map_err(|error| Failure::io(path, &error.error))
+    named(file, path, replaces)
 }
 
 type Drawn<T> = std::result::Result<T, String>;
