@@ -167,8 +167,8 @@ impl fmt::Display for Error {
             Self::Unsupported { what } => f.write_str(what),
             Self::Pair { from, to, by } => write!(
                 f,
-                "cannot {by} from {from} to {to}: data must be real floats of 16 bits or more, and elements integers of \
-                 2 to 32 bits or signed floats of up to 32 bits"
+                "cannot {by} from {from} to {to}: data must be real floats of 16 bits or more (quantized under the profile \
+                 onnx, also int32), and elements integers of 2 to 32 bits or signed floats of up to 32 bits"
             ),
             Self::ScaleDType { dtype } => {
                 write!(f, "scales cannot be of {dtype}; they must be real floats of 8, 16 or 32 bits")

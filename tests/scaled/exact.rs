@@ -634,6 +634,9 @@ fn refused(isa: Isa) {
         let error = Dequantizer::new(dtype, DType::F32, &scaling, &options).unwrap_err();
         says(error, format!("cannot dequantize from {dtype} to float32: data must be real floats"));
     }
+    let onnx = Scaling::per_tensor(DType::F32).profile(Profile::Onnx);
+    let error = Quantizer::new(DType::I16, DType::I8, &onnx, &options).unwrap_err().to_string();
+    assert!(error.contains("(quantized under the profile onnx, also int32)"), "{error}");
     for dtype in [DType::U1, DType::U8, DType::Bool, DType::F6E3M2, DType::F64, DType::BC32] {
         let scaling = Scaling::per_tensor(dtype);
         let error = Quantizer::new(DType::F32, DType::I8, &scaling, &options).unwrap_err();
