@@ -38,6 +38,7 @@ pub(in crate::scaled) struct Decided {
     pub(super) narrow: Option<Caster>,
     /// Rounds float32 to the 16-bit dtype in which a profile divides, by a cast there and one back.
     pub(super) kept: Option<[Caster; 2]>,
+    /// Never [`How::OverAtTies`]: the scales at hand decide whether `Over` becomes that.
     pub(super) how: How,
     pub(super) others: Others,
     /// How exponents become scales of float8_e8m0fnu: see [`added`].

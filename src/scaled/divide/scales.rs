@@ -307,7 +307,7 @@ impl Divide<'_> {
         let range = match self.decided.how {
             // 2^-127 to 2^127: the powers of two whose inverses are float32s, too.
             How::Near => 0x40_0000..0x7F00_0001,
-            How::Odd | How::Over | How::OverAtTies => LEAST..MOST,
+            _ => LEAST..MOST,
         };
         let flags = &mut buffers.flags[..groups];
         flags.fill(0);

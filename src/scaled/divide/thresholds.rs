@@ -65,7 +65,7 @@ impl Divide<'_> {
         let (g, over) = if divides { (1.0, f64::from(by)) } else { (f64::from(by), 1.0) };
         let scale = match self.decided.how {
             How::Near => 1.0 / f64::from(number),
-            How::Odd | How::Over | How::OverAtTies => f64::from(number) * g / over,
+            _ => f64::from(number) * g / over,
         };
         core::array::from_fn(|i| {
             let (tie, is_even) = (TIES[i], i % 2 == 1);
@@ -75,7 +75,7 @@ impl Divide<'_> {
                 let (x, tie) = match self.decided.how {
                     How::Odd => (f64::from(x) * over, tie * f64::from(number) * g),
                     How::Near => (f64::from(x * number), tie),
-                    How::Over | How::OverAtTies => (f64::from(x / number), tie),
+                    _ => (f64::from(x / number), tie),
                 };
                 x > tie || is_even && x == tie
             };
