@@ -1432,12 +1432,37 @@ mod tests {
 
     #[cfg(isa = "avx2")]
     fn marks_beyond<I: MarksBeyond>(isa: I) {
+        /// Converts some numbers in the environment that is set.
+        struct Nearest([f32; 16]);
+
+        impl<I: MarksBeyond> Task<I> for Nearest {
+            type Output = Vec<i32>;
+
+            #[inline(always)]
+            fn call(self, isa: I) -> Vec<i32> {
+                lanes(isa, isa.f32_to_nearest_i32_or_min(register(isa, &self.0)))
+            }
+        }
+
         let whole: Vec<f32> = singles().iter().map(|x| x.trunc()).collect();
         let fits = |x: f64| (-2_147_483_648.0..2_147_483_648.0).contains(&x);
         let expected = |x: f64| if fits(x) { x as i32 } else { i32::MIN };
         maps(isa, &whole, |v| isa.f32_to_i32_or_min(v), |x| expected(x.into()));
         let nearest = |x: f32| expected(f64::from(x).round_ties_even());
         maps(isa, &singles(), |v| isa.f32_to_nearest_i32_or_min(v), nearest);
+        if !I::needs_environment(true) {
+            // Kernels call it in their caller's environment then.
+            for some in singles().chunks_exact(16) {
+                let made = |rounding| {
+                    let _environment = Environment::flushing(rounding);
+                    isa.run(Nearest(some.try_into().unwrap()))
+                };
+                let calm = made(Rounding::NearestEven);
+                for rounding in [Rounding::TowardZero, Rounding::Up, Rounding::Down] {
+                    assert_eq!(made(rounding), calm, "{rounding:?}");
+                }
+            }
+        }
         let whole: Vec<f64> = whole.iter().map(|&x| f64::from(x)).collect();
         narrows(isa, &whole, |v| isa.f64_to_i32_or_min(v), expected);
     }
