@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use rust::checked::CastReport;
 use rust::parallel::{Parallel, ParallelFor, Progress};
 use rust::views::{StridedView, StridedViewMut};
-use rust::{Caster, Error, Packing, Side};
+use rust::{Caster, Error, Side};
 
 #[cfg(unix)]
 use super::threads::{Pool, Started, cores};
@@ -440,12 +440,9 @@ pub unsafe extern "C" fn lanecast_check_strided(
     guard(|| {
         // SAFETY: the caller's promise, as long as the view is used.
         let (caster, src) = unsafe {
-            let (caster, options) = caster(from, to, o)?;
+            let (caster, _) = caster(from, to, o)?;
             let shape = numbers("shape", shape, ndim)?;
-            let src = source_view((src, src_strides), shape)?;
-            // Views of packed elements are refused, but here is no view of the destination.
-            let options = options.dst_packing(Packing::OnePerByte);
-            (Caster::new(caster.from(), caster.to(), &options).map_err(status)?, src)
+            (caster, source_view((src, src_strides), shape)?)
         };
         let found = caster.report_strided(&src).map_err(status)?;
         // SAFETY: the caller's promise.

@@ -86,8 +86,8 @@ impl Caster {
         self.checked_views(src, dst, Some(Stop::Inexact)).map(drop)
     }
 
-    /// Returns what a cast of the elements of a view would lose. It needs no destination, and less than 100 KiB of memory,
-    /// whatever the size of the view.
+    /// Returns what a cast of the elements of a view would lose. It needs no destination, whose packing does not matter, and less
+    /// than 100 KiB of memory, whatever the size of the view.
     ///
     /// ```
     /// use lanecast::{views::StridedView, CastOptions, Caster, DType};
@@ -101,9 +101,10 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The view does not fit its buffer or a cast of views, as with [`Caster::cast_strided`], or there is no memory for the check.
+    /// The view does not fit its buffer, its elements are packed, or it has not one stride for each dimension; or there is no
+    /// memory for the check.
     pub fn report_strided(&self, src: &StridedView<'_>) -> Result<CastReport, Error> {
-        self.look_through(src, self.check_source(src)?, None)
+        self.report_view(src, self.check_source(src)?, None)
     }
 
     /// As [`Caster::report_strided`], but on the threads, in chunks of about as many elements and with the callback of `how`.
@@ -136,7 +137,7 @@ impl Caster {
         let traffic = elements.saturating_mul(bytes);
         let tasks = Tasks::new(how, serial_below(self.isa()), traffic);
         if elements == 0 || tasks.are_one() {
-            return self.look_through(src, elements, None);
+            return self.report_view(src, elements, None);
         }
         let slices = Slices::new(
             src,
@@ -146,13 +147,13 @@ impl Caster {
             tasks.threads(),
         );
         let found = Lock::new((CastReport { elements, ..CastReport::default() }, None));
-        let look = |i| {
+        let report_slice = |i| {
             let (first, extent) = slices.place(i);
             let number = |element| slices.number(first, extent, element);
             let mut shape = slices.shape;
             shape[slices.along] = extent;
             let part = src.part(slices.way(first), &shape[..slices.dims], &slices.strides[..slices.dims]);
-            match self.at(number(0)).look_through(&part, slices.elements(i), None) {
+            match self.at(number(0)).report_view(&part, slices.elements(i), None) {
                 Ok(report) => {
                     found.lock().0.merge(report, &number);
                     ControlFlow::Continue(())
@@ -163,7 +164,7 @@ impl Caster {
                 }
             }
         };
-        let done = tasks.run(slices.count(), elements, &|i| slices.elements(i), &look);
+        let done = tasks.run(slices.count(), elements, &|i| slices.elements(i), &report_slice);
         let (report, error) = *found.lock();
         match error {
             Some(error) => Err(error),
@@ -179,13 +180,13 @@ impl Caster {
         stops: Option<Stop>,
     ) -> Result<CastReport, Error> {
         let elements = self.check_strided(src, dst)?;
-        let report = self.look_through(src, elements, stops)?;
+        let report = self.report_view(src, elements, stops)?;
         self.cast_strided(src, dst)?;
         Ok(report)
     }
 
     /// Finds what a cast of the elements of a view would lose. The elements must be in memory.
-    fn look_through(
+    fn report_view(
         &self,
         src: &StridedView<'_>,
         elements: usize,
@@ -198,10 +199,10 @@ impl Caster {
         if elements == 0 || check.finds_nothing() {
             return Ok(CastReport { elements, ..CastReport::default() });
         }
-        // Along the memory of the source. Boxes are large: those of both looks have the same place on the stack.
+        // Along the memory of the source. Boxes are large: those of both passes have the same place on the stack.
         let (found, are_ordered) = {
             let mut boxes = self.boxes(src, self.route().is_stochastic);
-            (self.look_at(src, &mut boxes, &check, marks(), &|_| false), boxes.are_ordered())
+            (self.report_boxes(src, &mut boxes, &check, marks(), &|_| false), boxes.are_ordered())
         };
         let is_settled = match &found {
             _ if are_ordered => true,
@@ -216,7 +217,7 @@ impl Caster {
         let both = found.as_ref().map_or([true; 2], has_first);
         let is_enough = |report: &CastReport| has_first(report) == both;
         let mut boxes = self.boxes(src, true);
-        let first = self.look_at(src, &mut boxes, &check, marks(), &is_enough)?;
+        let first = self.report_boxes(src, &mut boxes, &check, marks(), &is_enough)?;
         Ok(CastReport { first: first.first, first_inexact: first.first_inexact, ..found? })
     }
 
@@ -228,7 +229,7 @@ impl Caster {
 
     /// Finds what a cast of the elements of a view would lose, box by box, until that is enough. The elements must be in their buffer.
     #[inline(never)]
-    fn look_at(
+    fn report_boxes(
         &self,
         src: &StridedView<'_>,
         boxes: &mut Boxes,
@@ -236,11 +237,11 @@ impl Caster {
         mut marks: Marks<'_>,
         is_enough: &dyn Fn(&CastReport) -> bool,
     ) -> Result<CastReport, Error> {
-        let [from, to] = [self.from(), self.to()].map(DType::itemsize);
+        let (from, [_, target]) = (self.from().itemsize(), self.layouts());
         let most = boxes.elements();
         let copier = copier(self.from(), Packing::OnePerByte, &self.options())?;
         let mut gathered = zeros(self.from(), if boxes.are_rows { 0 } else { most * from })?;
-        let mut results = memory_for(self.to(), most, most * to)?;
+        let mut results = memory_for(self.to(), most, target.size(most))?;
         let mut report = CastReport { elements: src.shape().iter().product(), ..CastReport::default() };
         loop {
             let n = boxes.elements();
@@ -254,10 +255,10 @@ impl Caster {
                 boxes.gather(&copier, src, &mut gathered)?
             };
             let number = |i| boxes.number(i);
-            let out = (&mut results.spare_capacity_mut()[..n * to]).into();
+            let out = (&mut results.spare_capacity_mut()[..target.size(n)]).into();
             let found = check.part(elements, out, n, number(0), &mut marks);
             report.merge(found.map_err(|error| numbered(error, &number))?, &number);
-            // Where boxes have no order, another look finds which one is the first.
+            // Where boxes have no order, another pass finds which one is the first.
             marks.knows_inexact = report.first_inexact.is_some();
             if is_enough(&report) || !boxes.next() {
                 return Ok(report);

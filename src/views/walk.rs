@@ -6,6 +6,8 @@
 
 use crate::cast::Caster;
 use crate::error::{Error, Side};
+use crate::formats::dtype::DType;
+use crate::formats::route::Layout;
 use crate::kernels::strided::{Along, Dim, in_order};
 
 /// The range of bytes that a view reaches, relative to its first element. It is exact unless it saturates, which is far outside of
@@ -37,15 +39,12 @@ fn check_strides(side: Side, shape: &[usize], strides: &[isize]) -> Result<(), E
     Err(Error::StrideCount { side, dimensions: shape.len(), strides: strides.len() })
 }
 
-/// Checks that the elements of both sides are whole bytes.
-fn check_layouts(caster: &Caster) -> Result<(), Error> {
-    let sides = [(Side::Source, caster.from()), (Side::Destination, caster.to())];
-    for ((side, dtype), layout) in sides.into_iter().zip(caster.layouts()) {
-        if layout.byte_len(8) != Some(8 * dtype.itemsize()) {
-            return Err(Error::ViewPacked { side, dtype });
-        }
+/// Checks that the elements of a side are whole bytes.
+fn check_layout(side: Side, dtype: DType, layout: Layout) -> Result<(), Error> {
+    if layout.byte_len(8) == Some(8 * dtype.itemsize()) {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::ViewPacked { side, dtype })
 }
 
 /// The bytes that a source reaches, and how many elements it has; None if it has none.
@@ -56,7 +55,8 @@ pub(super) fn reach_of_source(
 ) -> Result<Option<(Reach, usize)>, Error> {
     let (side, dtype) = (Side::Source, caster.from());
     check_strides(side, shape, strides)?;
-    check_layouts(caster)?;
+    let [layout, _] = caster.layouts();
+    check_layout(side, dtype, layout)?;
     if shape.contains(&0) {
         return Ok(None);
     }
@@ -113,7 +113,9 @@ impl<'a> Walk<'a> {
     ) -> Result<bool, Error> {
         check_strides(Side::Source, shape, src_strides)?;
         check_strides(Side::Destination, shape, dst_strides)?;
-        check_layouts(caster)?;
+        let [src, dst] = caster.layouts();
+        check_layout(Side::Source, caster.from(), src)?;
+        check_layout(Side::Destination, caster.to(), dst)?;
         if shape.contains(&0) {
             return Ok(false);
         }
