@@ -31,13 +31,7 @@ fn main() -> Result<()> {
             [40, 12],
         ),
         ("mx", "mx(): 32 elements of a row; the last block is shorter", Scaling::mx(), [4, 70], [7, 20]),
-        (
-            "nvfp4",
-            "nvfp4(): 16 elements of a row, and a factor of the tensor",
-            Scaling::nvfp4(),
-            [4, 70],
-            [7, 20],
-        ),
+        ("nvfp4", "nvfp4(): 16 elements of a row, and a tensor scale", Scaling::nvfp4(), [4, 70], [7, 20]),
         ("deepseek", "deepseek(): 128 x 128, of 200 x 500", Scaling::deepseek(), [200, 500], [1, 1]),
     ] {
         save(&directory, name, &blocks(title, &scaling, shape, cell)?)?;

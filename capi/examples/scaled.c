@@ -1,4 +1,4 @@
-/* Quantises weights to MXFP8, and to NVFP4 with a factor of the tensor, and dequantises them again.
+/* Quantises weights to MXFP8, and to NVFP4 with a tensor scale, and dequantises them again.
  *
  *   cargo build --release -p lanecast-capi
  *   cc -Icapi/include capi/examples/scaled.c target/release/liblanecast.a -lpthread -ldl -lm -o scaled
@@ -36,7 +36,7 @@ static double round_trip(const char *name, const float *x, lanecast_dtype to, la
     if (scales == NULL)
         return fprintf(stderr, "no memory\n"), 1.0;
 
-    /* compute is 1: scales are found from the data, and so is the factor of the tensor, if the scaling says so. */
+    /* compute is 1: scales are found from the data, and so is the tensor scale, if the scaling says so. */
     check("quantize", lanecast_quantize(LANECAST_DTYPE_FLOAT32, x, to, codes, shape, 2, scaling, scales, NULL, 1, &factor,
                                         NULL, NULL));
     printf("%s: %u x %u scales of %s, a factor of %g\n", name, (unsigned)of_scales[0], (unsigned)of_scales[1],

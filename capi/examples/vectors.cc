@@ -34,7 +34,7 @@ int main()
     for (double value : lanecast::to<double>(lanecast::strided(x, {2, 2}, {4, 8})))
         std::cout << value << ' ';
 
-    // Under scales: as float4 in blocks of 16 with a factor of the tensor (NVFP4), and back.
+    // Under scales: as float4 in blocks of 16 with a tensor scale (NVFP4), and back.
     lanecast::scaling nvfp4("nvfp4");
     nvfp4.tensor_form = LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY;
     const lanecast::quantized q = lanecast::quantize(x, {1, 4}, LANECAST_DTYPE_FLOAT4_E2M1FN, nvfp4);

@@ -410,7 +410,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_SCALE_LAYOUT_SWIZZLE_32X4X4 2
 
 /*
- There is no factor of the tensor.
+ There is no tensor scale.
  */
 #define LANECAST_TENSOR_SCALE_NONE 0
 
@@ -425,12 +425,12 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_TENSOR_SCALE_DIVIDE 2
 
 /*
- A factor to multiply by is computed from the data.
+ A tensor scale to multiply by is computed from the data.
  */
 #define LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY 3
 
 /*
- A factor to divide by is computed from the data.
+ A tensor scale to divide by is computed from the data.
  */
 #define LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE 4
 
@@ -607,7 +607,7 @@ typedef struct lanecast_scaling {
      */
     uint8_t scale_layout;
     /*
-     Whether there is a factor of the whole tensor, and how it is applied: LANECAST_TENSOR_SCALE_*. Default: none.
+     Whether there is a tensor scale, and how it is applied: LANECAST_TENSOR_SCALE_*. Default: none.
      */
     uint8_t tensor_form;
     /*
@@ -621,7 +621,7 @@ typedef struct lanecast_scaling {
      */
     lanecast_dtype precision;
     /*
-     The factor of the tensor, if tensor_form says that it is given.
+     The tensor scale, if tensor_form says that it is given.
      */
     float tensor_scale;
     /*
@@ -661,7 +661,7 @@ typedef void (*lanecast_parallel_for)(void *context, size_t tasks, lanecast_task
  A progress callback. It is called after each chunk, on the thread that cast the chunk.
 
  done elements of total are cast. In a scaled cast both count pieces of work; they start again, with another total, after a
- pass that finds the factor of the tensor or the one scale of all elements. Calls come from several threads, so a smaller done may
+ pass that finds the tensor scale or the one scale of all elements. Calls come from several threads, so a smaller done may
  follow a larger one. Any result but 0 stops the cast: no further chunk begins, and what was written stays.
  */
 typedef int (*lanecast_progress)(void *context, size_t done, size_t total);
@@ -967,7 +967,7 @@ lanecast_status lanecast_scale_shape(const size_t *shape,
 
  src holds the data in row-major order, and dst the elements. scales has the bytes that lanecast_scale_shape says. zero_points
  has one element of dtype to for each scale, in row-major order without gaps, packed as dst is. Scales and zero points have the
- byte order dst_order of the options. tensor_scale is NULL, or receives the factor of the tensor, if there is one. how may be
+ byte order dst_order of the options. tensor_scale is NULL, or receives the tensor scale, if there is one. how may be
  NULL for the calling thread. No two buffers may overlap. Buffers of no bytes may be NULL. After LANECAST_ERR_MEMORY, dst, and
  scales and zero_points if they are found, have unspecified contents.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, how, compute, zero_points), _ISA, _NULL (shape, s, buffers),
@@ -1021,7 +1021,7 @@ lanecast_status lanecast_dequantize(lanecast_dtype from,
  Casts elements of a shape under one scaling to elements under another, whose scales are found and written to to_scales.
 
  from_scales and zero_points are those of the source, as in lanecast_dequantize; zero_points may be NULL. tensor_scale is NULL,
- or receives the new factor of the tensor, if there is one. how may be NULL for the calling thread. No two buffers may overlap.
+ or receives the new tensor scale, if there is one. how may be NULL for the calling thread. No two buffers may overlap.
  Buffers of no bytes may be NULL. After LANECAST_ERR_MEMORY, dst and to_scales have unspecified contents.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of scalings), _OPTIONS (scalings, o, how, zero_points), _ISA,
  _NULL (shape, scalings, buffers), _SHAPE, _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
@@ -1048,7 +1048,7 @@ lanecast_status lanecast_requantize(lanecast_dtype from,
  Reports what a quantisation lost, from the data src, and from the codes, scales and zero_points that lanecast_quantize wrote or
  was given. It is an exact pass of its own, on the calling thread.
 
- zero_points is NULL if there are none. A factor of the tensor that was computed must be given in s. all is NULL, or receives the
+ zero_points is NULL if there are none. A tensor scale that was computed must be given in s. all is NULL, or receives the
  losses of all elements. blocks is NULL, or receives those of each block: one for each scale, in their row-major order. Buffers
  of no bytes may be NULL.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
@@ -1075,7 +1075,7 @@ lanecast_status lanecast_quantize_losses(lanecast_dtype from,
  thread: what was cast is compared while it is in a cache.
 
  compute is 0 or 1. 0: scales are given, and so are zero points, if zero_points is not NULL. 1: scales are found from the data
- and written, and zero_points must be NULL. tensor_scale is NULL, or receives the factor of the tensor, if there is one. all is
+ and written, and zero_points must be NULL. tensor_scale is NULL, or receives the tensor scale, if there is one. all is
  NULL, or receives the losses of all elements. blocks is NULL, or receives those of each block: one for each scale, in their
  row-major order. After LANECAST_ERR_MEMORY, dst, and scales if they are found, have unspecified contents.
  Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, compute, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,

@@ -558,7 +558,7 @@ template <typename Codes, typename Scales> struct scaled_elements {
 struct quantized {
     lanecast_dtype dtype;
     std::vector<std::size_t> shape;
-    /* If a factor of the tensor was computed, it is set here. */
+    /* If a tensor scale was computed, it is set here. */
     lanecast::scaling scaling;
     /* The elements, packed as packing says. */
     std::vector<std::uint8_t> codes;
@@ -690,7 +690,7 @@ inline quantized room(lanecast_dtype dtype, const std::vector<std::size_t> &shap
             how.dst_order};
 }
 
-/* Returns a scaling with the factor of the tensor that was found, if it has one to be computed. */
+/* Returns a scaling with the tensor scale that was found, if it has one to be computed. */
 inline scaling with_factor(scaling by, float factor)
 {
     const bool multiplies = by.tensor_form == LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY;
@@ -721,7 +721,7 @@ scaling quantize(const From &from, const scaled_elements<void, Scales> &to, std:
 } // namespace detail
 
 /* Casts floats to elements under scales, in memory of the caller's. Scales are found from the data, and so are zero points, if to
- * has any, which the profile must be able to find. Returns the scaling by which the elements are read: if a factor of the tensor
+ * has any, which the profile must be able to find. Returns the scaling by which the elements are read: if a tensor scale
  * was computed, it is set there. threads: 1 for the calling thread, 0 for a pool of as many as there are cores. */
 template <typename From>
 scaling quantize(const From &from, const scaled_elements<void, void> &to, const lanecast_options &how = options(),

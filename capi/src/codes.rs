@@ -149,13 +149,13 @@ pub const LANECAST_SCALE_LAYOUT_COLUMN_MAJOR: u8 = 1;
 /// Scales of one byte lie in tiles of 128 x 4, 512 bytes each: the layout of the tensor cores.
 pub const LANECAST_SCALE_LAYOUT_SWIZZLE_32X4X4: u8 = 2;
 
-/// There is no factor of the tensor.
+/// There is no tensor scale.
 pub const LANECAST_TENSOR_SCALE_NONE: u8 = 0;
 /// The value of an element is code * scale * tensor_scale.
 pub const LANECAST_TENSOR_SCALE_MULTIPLY: u8 = 1;
 /// The value of an element is code * scale / tensor_scale.
 pub const LANECAST_TENSOR_SCALE_DIVIDE: u8 = 2;
-/// A factor to multiply by is computed from the data.
+/// A tensor scale to multiply by is computed from the data.
 pub const LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY: u8 = 3;
-/// A factor to divide by is computed from the data.
+/// A tensor scale to divide by is computed from the data.
 pub const LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE: u8 = 4;

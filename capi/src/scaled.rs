@@ -43,7 +43,7 @@ pub struct lanecast_scaling {
     pub nonfinite: u8,
     /// How scales are laid out: LANECAST_SCALE_LAYOUT_*. Default: row-major.
     pub scale_layout: u8,
-    /// Whether there is a factor of the whole tensor, and how it is applied: LANECAST_TENSOR_SCALE_*. Default: none.
+    /// Whether there is a tensor scale, and how it is applied: LANECAST_TENSOR_SCALE_*. Default: none.
     pub tensor_form: u8,
     /// Rounding of quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even, which is what the profiles of
     /// packages do in any case.
@@ -51,7 +51,7 @@ pub struct lanecast_scaling {
     /// With LANECAST_PROFILE_ONNX: the dtype of the division, a float of 16 bits or more; 0: the wider one of the dtypes of the
     /// data and the scales (default).
     pub precision: lanecast_dtype,
-    /// The factor of the tensor, if tensor_form says that it is given.
+    /// The tensor scale, if tensor_form says that it is given.
     pub tensor_scale: f32,
     /// Dimensions of a block, 8 at most; 0: one scale for all elements.
     pub ndim: u32,
@@ -271,7 +271,7 @@ unsafe fn optional<'a>(
     if first.is_null() { Ok(None) } else { unsafe { read(what, first, n) }.map(Some) }
 }
 
-/// Writes the factor of the tensor, if there is one and the caller wants it.
+/// Writes the tensor scale, if there is one and the caller wants it.
 ///
 /// # Safety
 /// `to` is NULL or writable.
@@ -363,7 +363,7 @@ fn code_bytes(shape: &[usize], s: &Scaling, dtype: DType, o: Packing) -> Result<
 ///
 /// src holds the data in row-major order, and dst the elements. scales has the bytes that lanecast_scale_shape says. zero_points
 /// has one element of dtype to for each scale, in row-major order without gaps, packed as dst is. Scales and zero points have the
-/// byte order dst_order of the options. tensor_scale is NULL, or receives the factor of the tensor, if there is one. how may be
+/// byte order dst_order of the options. tensor_scale is NULL, or receives the tensor scale, if there is one. how may be
 /// NULL for the calling thread. No two buffers may overlap. Buffers of no bytes may be NULL. After LANECAST_ERR_MEMORY, dst, and
 /// scales and zero_points if they are found, have unspecified contents.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, how, compute, zero_points), _ISA, _NULL (shape, s, buffers),
@@ -437,7 +437,7 @@ struct Quantize {
 }
 
 impl Quantize {
-    /// Checks the arguments, calls `cast` with the sizes of the buffers, and writes the factor of the tensor: the one that `cast`
+    /// Checks the arguments, calls `cast` with the sizes of the buffers, and writes the tensor scale: the one that `cast`
     /// found, or else the one that was given.
     ///
     /// # Safety
@@ -529,7 +529,7 @@ pub unsafe extern "C" fn lanecast_dequantize(
 /// Casts elements of a shape under one scaling to elements under another, whose scales are found and written to to_scales.
 ///
 /// from_scales and zero_points are those of the source, as in lanecast_dequantize; zero_points may be NULL. tensor_scale is NULL,
-/// or receives the new factor of the tensor, if there is one. how may be NULL for the calling thread. No two buffers may overlap.
+/// or receives the new tensor scale, if there is one. how may be NULL for the calling thread. No two buffers may overlap.
 /// Buffers of no bytes may be NULL. After LANECAST_ERR_MEMORY, dst and to_scales have unspecified contents.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of scalings), _OPTIONS (scalings, o, how, zero_points), _ISA,
 /// _NULL (shape, scalings, buffers), _SHAPE, _SIZE (shape), _OVERLAP, _MEMORY, _CANCELLED (progress).
@@ -641,7 +641,7 @@ impl From<Losses> for lanecast_losses {
 /// Reports what a quantisation lost, from the data src, and from the codes, scales and zero_points that lanecast_quantize wrote or
 /// was given. It is an exact pass of its own, on the calling thread.
 ///
-/// zero_points is NULL if there are none. A factor of the tensor that was computed must be given in s. all is NULL, or receives the
+/// zero_points is NULL if there are none. A tensor scale that was computed must be given in s. all is NULL, or receives the
 /// losses of all elements. blocks is NULL, or receives those of each block: one for each scale, in their row-major order. Buffers
 /// of no bytes may be NULL.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,
@@ -689,7 +689,7 @@ pub unsafe extern "C" fn lanecast_quantize_losses(
 /// thread: what was cast is compared while it is in a cache.
 ///
 /// compute is 0 or 1. 0: scales are given, and so are zero points, if zero_points is not NULL. 1: scales are found from the data
-/// and written, and zero_points must be NULL. tensor_scale is NULL, or receives the factor of the tensor, if there is one. all is
+/// and written, and zero_points must be NULL. tensor_scale is NULL, or receives the tensor scale, if there is one. all is
 /// NULL, or receives the losses of all elements. blocks is NULL, or receives those of each block: one for each scale, in their
 /// row-major order. After LANECAST_ERR_MEMORY, dst, and scales if they are found, have unspecified contents.
 /// Returns LANECAST_OK, or LANECAST_ERR_DTYPE (from, to, of s), _OPTIONS (s, o, compute, zero_points), _ISA, _NULL (shape, s, buffers), _SHAPE,

@@ -195,7 +195,7 @@ static void scales()
     CHECK(lanecast::dequantize<float>(q, lanecast::options(), 0) == lanecast::dequantize<float>(q));
     CHECK(lanecast::to<float>(lanecast::as(q.scaling.scale_dtype, q.scales))[0] == 0x1p-14f);
 
-    // NVFP4 with a factor of the tensor, from floats and from MXFP8, by way of bfloat16.
+    // NVFP4 with a tensor scale, from floats and from MXFP8, by way of bfloat16.
     lanecast::scaling nvfp4("nvfp4");
     nvfp4.tensor_form = LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY;
     const auto n = lanecast::quantize(x, shape, LANECAST_DTYPE_FLOAT4_E2M1FN, nvfp4);

@@ -59,8 +59,8 @@ export interface Scaling {
   axis?: number;
   /** How scales are found from the data. Default: floor for float8_e8m0fnu, else amax. */
   rule?: 'amax' | 'floor' | 'ceil' | 'even' | 'roundUp';
-  /** A factor for the whole tensor, or 'compute' to find one: elements are code * scale * factor, and with `tensorScaleDivides`
-   * code * scale / factor. */
+  /** The tensor scale, or 'compute' to find one: elements are code * scale * tensor scale, and with `tensorScaleDivides` code * scale /
+   * tensor scale. */
   tensorScale?: number | 'compute';
   tensorScaleDivides?: boolean;
   /** What NaN and Inf do to the scale of their block. Default: propagate. */
@@ -86,7 +86,7 @@ export interface Quantized<T extends DType = DType, S = TypedArray> {
   scales: S;
   scaleDtype: DType;
   scaleShape: number[];
-  /** The factor for the whole tensor, if there is one. */
+  /** The tensor scale, if there is one. */
   tensorScale?: number;
   /** The zero points that were found, with `affine: true`. */
   zeroPoints?: ArrayOf<T>;

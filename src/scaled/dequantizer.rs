@@ -69,7 +69,7 @@ impl Dequantizer {
     ///
     /// # Errors
     ///
-    /// The pair, or the profile for it, does not exist; a factor of the tensor is not given as a finite, positive number; or
+    /// The pair, or the profile for it, does not exist; a tensor scale is not given as a finite, positive number; or
     /// the instruction set is not available.
     pub fn new(from: DType, to: DType, scaling: &Scaling, options: &CastOptions) -> Result<Self, Error> {
         let dequantize = Dequantize::new(from, to, scaling, options)?;

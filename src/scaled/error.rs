@@ -143,7 +143,7 @@ pub enum Error {
         /// How many blocks there is room for.
         given: usize,
     },
-    /// A factor of the tensor that is not finite and positive.
+    /// A tensor scale that is not finite and positive.
     TensorScale {
         /// The factor.
         value: f32,

@@ -106,7 +106,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// The pair, rule or profile does not exist, they cannot be combined, a factor of the tensor is not finite and positive, or
+    /// The pair, rule or profile does not exist, they cannot be combined, a tensor scale is not finite and positive, or
     /// the instruction set is not available.
     pub fn new(from: DType, to: DType, scaling: &Scaling, options: &CastOptions) -> Result<Self, Error> {
         let quantize = Quantize::new(from, to, scaling, options)?;
@@ -387,7 +387,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// A buffer does not have the size that the shape needs, there are zero points for floats, or the factor of the tensor is
+    /// A buffer does not have the size that the shape needs, there are zero points for floats, or the tensor scale is
     /// one to be computed. Nothing was written.
     pub fn quantize_given(
         &self,

@@ -404,7 +404,7 @@ impl Requantizer {
         })
     }
 
-    /// Whether the target has a factor of the tensor. The factor in a job does not tell, as it may be the source's: see [`moved`].
+    /// Whether the target has a tensor scale. The factor in a job does not tell, as it may be the source's: see [`moved`].
     pub(super) fn has_factor(&self) -> bool {
         self.quantize.tensor != TensorScale::None
     }

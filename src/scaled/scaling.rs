@@ -75,7 +75,7 @@ pub enum NonFinite {
     Ignore = 1,
 }
 
-/// A factor of the whole tensor, applied together with the scales of the blocks.
+/// The tensor scale: a factor of the whole tensor, applied together with the scales of the blocks.
 ///
 /// ```
 /// use lanecast::scaled::{Dequantizer, Scaling, TensorScale};
@@ -95,7 +95,7 @@ pub enum NonFinite {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum TensorScale {
-    /// No factor.
+    /// No tensor scale.
     #[default]
     None,
     /// The value of an element is code * scale * this.
@@ -292,7 +292,7 @@ pub struct Scaling {
     /// [`ScaleRule::Amax`] for the others.
     #[cfg_attr(feature = "serde", serde(default))]
     pub rule: Option<ScaleRule>,
-    /// A factor of the whole tensor. Default: none.
+    /// The tensor scale. Default: none.
     #[cfg_attr(feature = "serde", serde(default))]
     pub tensor_scale: TensorScale,
     /// What NaN and Inf do to the scale of their block. Default: [`NonFinite::Propagate`].
@@ -417,8 +417,8 @@ impl Scaling {
         Self::blocks(&[32], DType::F8E8M0)
     }
 
-    /// Returns the scaling of NVFP4: one float8_e4m3fn scale for each 16 elements along the last dimension. Its factor of the
-    /// tensor is set by [`Scaling::tensor_scale`].
+    /// Returns the scaling of NVFP4: one float8_e4m3fn scale for each 16 elements along the last dimension. Its tensor
+    /// scale is set by [`Scaling::tensor_scale`].
     ///
     /// ```
     /// use lanecast::{DType, scaled::Scaling};
@@ -460,7 +460,7 @@ impl Scaling {
         Self { rule: Some(rule), ..self }
     }
 
-    /// Sets the factor of the whole tensor.
+    /// Sets the tensor scale.
     ///
     /// ```
     /// use lanecast::scaled::{Scaling, TensorScale};
