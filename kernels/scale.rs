@@ -14,13 +14,13 @@ pub(crate) const LEAST_GROUP: usize = 16;
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "these look nothing up"))]
 pub(super) struct Scale {
-    /// The scales, without the factor of the tensor.
+    /// The scales, without the tensor scale.
     pub(super) scales: *const f32,
     /// For division: the inverses, nearly exact, of scale and factor together.
     pub(super) inverses: *const f32,
     /// The zero points: dequantisation adds their negatives before it multiplies, quantisation adds them at the end. Null if there are none.
     pub(super) zeros: *const f32,
-    /// The factor of the tensor. Dequantisation multiplies the products with it.
+    /// The tensor scale. Dequantisation multiplies the products with it.
     pub(super) tensor: Factor,
     /// For look-ups: a table for each group, or one for all.
     pub(super) tables: *const Table128,
@@ -47,7 +47,7 @@ pub(super) struct Scale {
     pub(super) next: isize,
 }
 
-/// The factor of a tensor, with which all scales are multiplied, or by which they are divided. Positive.
+/// The tensor scale, with which all scales are multiplied, or by which they are divided. Positive.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Factor {
     pub(crate) by: f32,

@@ -74,7 +74,7 @@ pub(crate) struct ScaleArrays<'a> {
     pub(crate) per: Per,
     pub(crate) how: How,
     pub(crate) others: Others,
-    /// The factor of the tensor.
+    /// The tensor scale.
     pub(crate) tensor: Factor,
     pub(crate) scales: &'a [f32],
     pub(crate) inverses: &'a [f32],

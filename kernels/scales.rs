@@ -121,7 +121,7 @@ fn each(isa: Present, work: Work<'_>, numbers: &[f64]) -> u128 {
     ran.unwrap_or(0)
 }
 
-/// Multiplies or divides scales by the factor of the tensor, rounding to float32.
+/// Multiplies or divides scales by the tensor scale, rounding to float32.
 pub(crate) fn with_tensor(isa: Present, factor: Factor, scales: &mut [f32]) {
     struct Each<'a>(Factor, &'a mut [f32]);
 

@@ -133,7 +133,7 @@ pub trait ParallelFor: Sync {
 #[non_exhaustive]
 pub struct Progress {
     /// How many elements have been cast. In scaled casts it counts pieces of the work, and begins again at 0, with
-    /// another total, after a pass that finds the factor of a tensor, and after one that finds the one scale of all elements.
+    /// another total, after a pass that finds the tensor scale, and after one that finds the one scale of all elements.
     pub done: usize,
     /// The value of `done` at the end of the cast.
     pub total: usize,

@@ -13,7 +13,7 @@ fn main() {
         suite.test(name, move |isa| hostile(isa, bits));
         suite.test(&format!("views, {name}"), move |isa| views(isa, bits));
         suite.test(&format!("scaled, {name}"), move |isa| scaled(isa, bits));
-        suite.test(&format!("factors of the tensor, {name}"), move |isa| factors(isa, bits));
+        suite.test(&format!("tensor scales, {name}"), move |isa| factors(isa, bits));
         suite.test(&format!("scales of every size, {name}"), move |isa| scales(isa, bits));
     }
     if control::HOSTILE.is_empty() {
@@ -162,7 +162,7 @@ fn scaled(isa: Isa, bits: u64) {
     }
 }
 
-/// Factors of the tensor that are subnormal float32s, given and computed: they are no zeros where such numbers count as zero.
+/// Tensor scales that are subnormal float32s, given and computed: they are no zeros where such numbers count as zero.
 fn factors(isa: Isa, bits: u64) {
     use lanecast::scaled::{Quantizer, Scaling, TensorScale};
     for from in [DType::BF16, DType::F32] {

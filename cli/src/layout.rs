@@ -993,7 +993,7 @@ struct Pair<'a> {
     modelopt: bool,
 }
 
-/// A layout, its scaling without the factor of a tensor, and the rows and columns of its blocks.
+/// A layout, its scaling without the tensor scale, and the rows and columns of its blocks.
 type Decided = (Layout, Scaling, [usize; 2]);
 
 impl Pair<'_> {
@@ -1134,7 +1134,7 @@ impl Pair<'_> {
     }
 }
 
-/// Returns the weight of codes and scales, and perhaps a factor of the tensor.
+/// Returns the weight of codes and scales, and perhaps a tensor scale.
 fn scaled(
     it: &Checkpoint,
     codes: &Tensor,
@@ -1251,7 +1251,7 @@ fn block_size(it: &Checkpoint) -> Option<[usize; 2]> {
     Some([length(rows)?, length(columns)?])
 }
 
-/// Reads the factor of a tensor, which must be finite and positive.
+/// Reads the tensor scale, which must be finite and positive.
 fn factor(it: &Checkpoint, global: &Tensor) -> Result<f32> {
     let bad = |what: String| {
         Failure::refused(what)

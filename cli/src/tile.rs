@@ -767,7 +767,7 @@ fn dequantise<'a>(
     }
 }
 
-/// Returns the factor of a tensor for another layout: the nearest reciprocal, if one of the layouts multiplies by it and the other divides.
+/// Returns the tensor scale for another layout: the nearest reciprocal, if one of the layouts multiplies by it and the other divides.
 fn other_factor(from: TensorScale, to: TensorScale) -> Result<Option<TensorScale>> {
     let reciprocal = |x: f32| {
         let help = "convert it to f32, and that to the layout, which computes new scales";
@@ -816,7 +816,7 @@ struct Quantising<'a> {
     job: &'a Job,
     target: &'a Target,
     tile: &'a Tile,
-    /// The scaling of the target, with the factor of the tensor once that is known.
+    /// The scaling of the target, with the tensor scale once that is known.
     scaling: Scaling,
     /// The scale of the whole tensor, if there is one.
     given: Option<Vec<u8>>,
@@ -896,7 +896,7 @@ impl<'a> Quantising<'a> {
         quantise_by(self.target, &self.scaling, self.given.as_deref(), (from, src, &self.part), dst, scales)
     }
 
-    /// Copies codes and scales to the order of another layout. At most the factor of the tensor is computed.
+    /// Copies codes and scales to the order of another layout. At most the tensor scale is computed.
     fn relabel(
         &mut self,
         weight: &Weight,

@@ -303,7 +303,7 @@ fn laid_out(options: &CastOptions, from: (Packing, ByteOrder), to: (Packing, Byt
 
 const NATIVE: ByteOrder = ByteOrder::Native;
 
-/// The results of quantising: the shape of the data, codes, scales, zero points, and the factor of the tensor.
+/// The results of quantising: the shape of the data, codes, scales, zero points, and the tensor scale.
 type Made<'py> =
     (Bound<'py, PyTuple>, Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<f32>);
 

@@ -294,7 +294,7 @@ pub(super) struct Quantizing<'a> {
     pub(super) grid: &'a Grid,
     pub(super) source: &'a dyn Source,
     pub(super) write: Elements,
-    /// The factor of the tensor, given or already computed.
+    /// The tensor scale, given or already computed.
     pub(super) tensor: TensorScale,
     pub(super) affine: bool,
     /// The way by float64, if there is one.

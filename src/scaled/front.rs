@@ -37,7 +37,7 @@ pub(super) fn alone() -> Parallel<'static> {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Quantized {
-    /// The factor of the tensor, if there is one, as it was given or computed.
+    /// The tensor scale, if there is one, as it was given or computed.
     pub tensor_scale: Option<f32>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn rows(grid: &Grid, scaling: &Scaling) -> Option<(usize, usize)> {
     scaling.row_bytes.filter(|_| grid.count > 0).map(|bytes| (grid.row, bytes))
 }
 
-/// Returns the factor of the tensor, if there is one and it is known.
+/// Returns the tensor scale, if there is one and it is known.
 pub(super) fn known(tensor: TensorScale) -> Option<f32> {
     match tensor {
         TensorScale::Multiply(value) | TensorScale::Divide(value) => Some(value),
@@ -133,7 +133,7 @@ pub(super) fn filled(dst: Destination<'_, u8>) -> &mut [u8] {
     unsafe { dst.assume_init() }
 }
 
-/// Computes the factor of the tensor if that is wanted, finds the scales, and casts.
+/// Computes the tensor scale if that is wanted, finds the scales, and casts.
 #[expect(clippy::too_many_arguments, reason = "what a cast takes, once more")]
 pub(super) fn found(
     mut job: Quantizing<'_>,
@@ -166,7 +166,7 @@ pub(super) fn found(
     Ok(Quantized::default())
 }
 
-/// Checks the buffer of the scales, and computes the factor of the tensor if that is wanted. Returns where the scales go.
+/// Checks the buffer of the scales, and computes the tensor scale if that is wanted. Returns where the scales go.
 pub(super) fn begun(
     job: &mut Quantizing<'_>,
     scaling: &Scaling,

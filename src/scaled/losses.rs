@@ -210,7 +210,7 @@ struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// Prepares to count. `tensor` is the factor of the tensor, given or already computed.
+    /// Prepares to count. `tensor` is the tensor scale, given or already computed.
     fn new(
         quantize: &Quantize,
         scaling: &Scaling,
@@ -497,7 +497,7 @@ impl Quantizer {
     /// Returns what a quantisation has lost, given the data, and the codes, scales and zero points that were written or given.
     ///
     /// With `blocks`, the counts of each block are written there, in the row-major order of the scales, whatever it held
-    /// before. A code stands for its exact product with its scale, whatever the profile. The factor of the tensor is that of
+    /// before. A code stands for its exact product with its scale, whatever the profile. The tensor scale is that of
     /// the scaling: one that was computed must be given there.
     ///
     /// It runs on the calling thread. Where a kernel dequantises the codes, only elements that may have saturated are compared
@@ -537,7 +537,7 @@ impl Quantizer {
     }
 
     /// Does [`Quantizer::quantize`] and [`Quantizer::losses`] in one go: what was cast is compared while it is in a cache. A
-    /// factor of the tensor may be computed.
+    /// tensor scale may be computed.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};

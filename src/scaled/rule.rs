@@ -169,7 +169,7 @@ pub(super) fn check_scale(dtype: DType) -> Result<(), Error> {
     }
 }
 
-/// Checks that a factor of the tensor, if it is given, is finite and positive.
+/// Checks that a tensor scale, if it is given, is finite and positive.
 pub(super) fn check_tensor(tensor: TensorScale) -> Result<(), Error> {
     match tensor {
         TensorScale::Multiply(value) | TensorScale::Divide(value) if !is_factor(value) => {
@@ -216,7 +216,7 @@ fn steps(profile: Profile, scale: DType, to: DType) -> Option<Steps> {
     Some(steps)
 }
 
-/// Checks whether these steps support the scaling's factor of the tensor.
+/// Checks whether these steps support the scaling's tensor scale.
 fn check_factor(steps: Steps, scaling: &Scaling) -> Result<(), Error> {
     let needs = |what| Err(Error::ProfileNeeds { profile: scaling.profile, what });
     let is_divisor = matches!(scaling.tensor_scale, TensorScale::Divide(_) | TensorScale::ComputeDivide);
@@ -399,7 +399,7 @@ impl Quantize {
             || self.steps == Steps::Onnx && matches!(self.to, DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2)
     }
 
-    /// Computes the factor of the tensor from its largest magnitude.
+    /// Computes the tensor scale from its largest magnitude.
     pub(super) fn tensor_scale(&self, amax: Exact) -> f32 {
         if amax.is_zero() || amax.is_nan() || amax.is_inf() {
             return 1.0;

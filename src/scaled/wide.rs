@@ -7,7 +7,7 @@
 //! equals b only if the exact one does. Hence the condition: a divisor and a boundary have no more than 53 significant bits together.
 //!
 //! Scales are found in the same way: the largest magnitude of a block is divided by the largest value of the target and the
-//! factor of the tensor, and the boundaries are those of the scale's dtype.
+//! tensor scale, and the boundaries are those of the scale's dtype.
 
 use alloc::boxed::Box;
 use core::mem::take;
@@ -77,7 +77,7 @@ struct Finding {
     /// Magnitudes below this other than 0, and those from `most` on, are left to the reference.
     least: u64,
     most: u64,
-    /// What magnitudes are divided by, apart from the factor of the tensor.
+    /// What magnitudes are divided by, apart from the tensor scale.
     divisor: f64,
     made: Made,
 }
@@ -511,7 +511,7 @@ pub(super) struct Tile<'a> {
     pub(super) grid: &'a Grid,
     pub(super) first: usize,
     pub(super) n: usize,
-    /// The factor of the tensor, already computed if it had to be.
+    /// The tensor scale, already computed if it had to be.
     pub(super) tensor: TensorScale,
 }
 

@@ -1596,7 +1596,7 @@ fn products_beside_hinges(isa: Isa) {
     }
 }
 
-/// A source with a factor of the tensor, as compressed-tensors has it in NVFP4: no factor of the target is returned, and losses are in
+/// A source with a tensor scale, as compressed-tensors has it in NVFP4: no factor of the target is returned, and losses are in
 /// units of the data. Codes and scales are those of exact numbers.
 fn factor_of_the_source(isa: Isa) {
     let random = &mut Random::new(31);

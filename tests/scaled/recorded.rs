@@ -194,7 +194,7 @@ impl<'a> Case<'a> {
                     let found = q.quantize(&self.src, &self.shape, &mut dst, &mut scales).expect(id);
                     let g = self.words.get("g").map(|g| hex(g));
                     let bits = found.tensor_scale.map(|g| g.to_le_bytes().to_vec());
-                    assert_eq!(bits, g, "{profile} {id}: the factor of the tensor");
+                    assert_eq!(bits, g, "{profile} {id}: the tensor scale");
                 }
             }
             _ => {

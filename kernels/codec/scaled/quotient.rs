@@ -130,7 +130,7 @@ pub(in crate::kernels) trait Ties {
 
     /// Whether one of these quotients may be on the wrong side of a tie, or its exact value may be a tie.
     ///
-    /// In `x * (1 / S)`, the error is below 2^-24 for each of S, which may be a scale with the factor of the tensor, the
+    /// In `x * (1 / S)`, the error is below 2^-24 for each of S, which may be a scale with the tensor scale, the
     /// inverse, and the product: in all, less than 4 units in the last of 24 bits. (With [`How::OverAtTies`] there is no factor,
     /// and what counts is the quotient rounded to float32, which adds half a unit.)
     fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool;

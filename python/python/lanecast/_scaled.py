@@ -22,7 +22,7 @@ class Scaling:
 
     rule: how scales are computed from the data: "floor", "ceil", "even" or "round_up" for float8_e8m0fnu, "amax" for other
         scales. None: "floor" or "amax".
-    tensor_scale: a factor of the whole tensor, a number or "compute" (with scales of float8_e4m3fn). Elements stand for
+    tensor_scale: one scale of the whole tensor, a number or "compute" (with scales of float8_e4m3fn). Elements stand for
         code * scale * factor, with tensor_scale_divides=True for code * scale / factor.
     nonfinite: what NaN and Inf do to the scale of their block: "propagate" or "ignore".
     profile: whose bits: "lanecast" "ocp" "onnx" "torchao" "modelopt" "compressed_tensors" "hf_fp8" "comfy" "gpt_oss"
@@ -146,7 +146,7 @@ class Quantized:
 
     @property
     def tensor_scale(self) -> float | None:
-        """The factor of the whole tensor, if there is one."""
+        """The tensor scale, if there is one."""
         value = self.scaling.tensor_scale
         # A factor that was to be computed is not known if codes and scales were given.
         return None if value is None or isinstance(value, str) else float(value)
@@ -171,7 +171,7 @@ class Quantized:
             ("elements", f"{self.dtype} {self.shape}" + (", packed" if isinstance(self.codes, PackedArray) else "")),
             ("scales", f"{self.scales.dtype} {self.scales.shape}, {self.scaling.layout}"),
             ("zero points", zeros),
-            ("factor of the tensor", "none" if self.tensor_scale is None else f"{self.tensor_scale:g}"),
+            ("tensor scale", "none" if self.tensor_scale is None else f"{self.tensor_scale:g}"),
         ]
         cells = "".join(f"<tr><td>{name}</td><td>{text}</td></tr>" for name, text in rows)
         return f"<table><caption>lanecast: quantised elements</caption>{cells}</table>"

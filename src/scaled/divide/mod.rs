@@ -128,9 +128,9 @@ pub(super) struct Divide<'a> {
     isa: Present,
     /// Bytes of an element of the data.
     width: usize,
-    /// The factor of the tensor, if its product with a scale may need more bits than a float32 has.
+    /// The tensor scale, if its product with a scale may need more bits than a float32 has.
     factor: Factor,
-    /// The factor of the tensor, if that product is exact, which is if the factor is a power of two.
+    /// The tensor scale, if that product is exact, which is if the factor is a power of two.
     g: f32,
     /// What the largest magnitude of a block is divided by to give its scale.
     divisor: f64,

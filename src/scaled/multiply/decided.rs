@@ -17,7 +17,7 @@ use crate::scaled::scaling::TensorScale;
 
 /// The bits of +Inf.
 pub(super) const INF: u32 = 0x7F80_0000;
-/// The bounds of a scale, and of the factor of the tensor, where elements are multiplied with the product of both.
+/// The bounds of a scale, and of the tensor scale, where elements are multiplied with the product of both.
 pub(super) const LEAST_OF_TWO: u32 = (127 - 45) << 23;
 pub(super) const MOST_OF_TWO: u32 = (127 + 45) << 23;
 
@@ -213,7 +213,7 @@ impl Tabling {
 }
 
 /// Returns the casts that bring scales to float32 (one, and for some profiles two more, to the dtype of the output and back),
-/// and those that round their products with the factor of the tensor.
+/// and those that round their products with the tensor scale.
 fn roundings(dequantize: &Dequantize, plain: &CastOptions) -> ([Option<Caster>; 3], [Option<Caster>; 2]) {
     let Dequantize { to, scale, product, .. } = *dequantize;
     let cast = |from, to| cast(from, to, plain);
@@ -291,7 +291,7 @@ pub(in crate::scaled) struct Decided {
     pub(super) to_f32: [Option<Caster>; 3],
     /// Casts zero points to float32.
     pub(super) zeros: Option<Caster>,
-    /// Round products of scales with the factor of the tensor: see [`roundings`].
+    /// Round products of scales with the tensor scale: see [`roundings`].
     pub(super) rounds: [Option<Caster>; 2],
     pub(super) tensor: Tensor,
     /// Whether a product may be rounded to a tie of the target.

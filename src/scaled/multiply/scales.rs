@@ -104,7 +104,7 @@ impl Multiply<'_> {
         Coded::new(tables, right)
     }
 
-    /// Decodes `n` scales from `scale` on to float32, with the factor of the tensor, and their zero points, and flags the scales.
+    /// Decodes `n` scales from `scale` on to float32, with the tensor scale, and their zero points, and flags the scales.
     fn decoded(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Option<u8> {
         self.kernel?;
         let given = &self.job.given;
@@ -117,7 +117,7 @@ impl Multiply<'_> {
         self.bound(&mut buffers.scales[..n], &mut buffers.flags[..n], &mut buffers.codes)
     }
 
-    /// Applies the factor of the tensor, and the roundings of profiles, to scales, and flags them.
+    /// Applies the tensor scale, and the roundings of profiles, to scales, and flags them.
     fn bound(&self, numbers: &mut [f32], flags: &mut [u8], room: &mut [u8]) -> Option<u8> {
         let n = numbers.len();
         let [_, narrow, wide] = self.decided.to_f32;

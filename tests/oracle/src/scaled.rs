@@ -188,7 +188,7 @@ impl Exact {
     }
 }
 
-/// The factor of a tensor: the code of a float32, and whether it divides the scales or multiplies them.
+/// The tensor scale: the code of a float32, and whether it divides the scales or multiplies them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Factor {
     pub code: u32,
@@ -501,7 +501,7 @@ pub fn find(scaling: &Scaling, from: Type, codes: &[u128]) -> u128 {
     scaling.find(&values)
 }
 
-/// Returns the factor of a tensor that is computed from all of its codes of `from`.
+/// Returns the tensor scale that is computed from all of its codes of `from`.
 pub fn factor(scaling: &Scaling, from: Type, codes: &[u128], divides: bool) -> Factor {
     let values: Vec<Exact> = codes.iter().map(|&code| Exact::new(from, code)).collect();
     scaling.computed(&values, divides)
@@ -530,7 +530,7 @@ fn values(source: &Scaling, elements: &[Scaled]) -> Vec<Exact> {
         .collect()
 }
 
-/// Returns the factor of a tensor whose elements had another scaling, `source`.
+/// Returns the tensor scale whose elements had another scaling, `source`.
 pub fn refactor(scaling: &Scaling, source: &Scaling, elements: &[Scaled], divides: bool) -> Factor {
     scaling.computed(&values(source, elements), divides)
 }
