@@ -10,11 +10,16 @@ use crate::formats::dtype::DType;
 /// Collects an iterator into a vector.
 pub(super) fn collect<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, Error> {
     let mut all = Vec::new();
-    let bytes = items.len().saturating_mul(size_of::<T>());
-    let reserved = all.try_reserve_exact(items.len());
-    reserved.map_err(|_| CastError::Allocation { dtype: DType::U8, elements: bytes })?;
-    all.extend(items);
+    match all.try_reserve_exact(items.len()) {
+        Ok(()) => all.extend(items),
+        Err(_) => return Err(no_room(items.len().saturating_mul(size_of::<T>()))),
+    }
     Ok(all)
+}
+
+#[cold]
+fn no_room(bytes: usize) -> Error {
+    CastError::Allocation { dtype: DType::U8, elements: bytes }.into()
 }
 
 /// Returns an array on the heap.
