@@ -6,12 +6,17 @@ export type Overflow = 'saturate' | 'wrap';
 export type Packing = 'lowFirst' | 'highFirst' | 'onePerByte';
 export type ByteOrder = 'little' | 'big';
 
+/** Elements in memory. A typed array is one of their dtype (of that of their parts, for complex numbers); or, whatever the dtype, bytes: a
+ * Uint8Array, Uint8ClampedArray, DataView or ArrayBuffer. A Uint16Array is also taken as the bits of float16 and bfloat16, an Int8Array
+ * as int4, int2 and int1. Any other class is an error. */
+export type Elements = ArrayBufferView | ArrayBufferLike;
+
 export interface CastOptions {
   /** The number of elements, for packed ones that do not fill their last byte. Default: as many as the source's bytes hold. */
   length?: number;
   /** The buffer for the result, of exactly its size. Default: a new array. For a cast in place it may overlap the source, if both
    * begin at the same byte and the elements of the result are no wider. */
-  out?: ArrayBufferView | ArrayBufferLike;
+  out?: Elements;
   /** The options that give the results of another system. Other options override them. */
   profile?: 'onnx' | 'numpy' | 'torch' | 'ml_dtypes' | 'rust_as';
   /** Rounding to a float (not to float8_e8m0fnu). Default: nearestEven. */
@@ -152,14 +157,14 @@ export class Lanecast {
   /** The instruction set that the module is compiled for. */
   readonly isa: 'simd128' | 'scalar';
   /** Casts a buffer of one dtype to another, into a new array or into `out`. */
-  cast(src: ArrayBufferView | ArrayBufferLike, from: DType, to: DType, options?: CastOptions & { out?: undefined }): Bytes;
-  cast(src: ArrayBufferView | ArrayBufferLike, from: DType, to: DType, options?: CastOptions): Uint8Array;
+  cast(src: Elements, from: DType, to: DType, options?: CastOptions & { out?: undefined }): Bytes;
+  cast(src: Elements, from: DType, to: DType, options?: CastOptions): Uint8Array;
   /** As `cast`, but also returns a report of what was lost. */
   castChecked(
-    src: ArrayBufferView | ArrayBufferLike, from: DType, to: DType, options?: CastOptions & { out?: undefined },
+    src: Elements, from: DType, to: DType, options?: CastOptions & { out?: undefined },
   ): { bytes: Bytes; report: CastReport };
   castChecked(
-    src: ArrayBufferView | ArrayBufferLike, from: DType, to: DType, options?: CastOptions,
+    src: Elements, from: DType, to: DType, options?: CastOptions,
   ): { bytes: Uint8Array; report: CastReport };
   /** Casts a typed array, whose type gives its dtype, to a new typed array, or to bytes if the target has none. The result is also
    * bytes for float16 if the engine has no Float16Array, for packed dtypes, and with `dstPacking` or `dstOrder: 'big'`. */
@@ -171,21 +176,21 @@ export class Lanecast {
   castArray(array: TypedArray, to: DType, options?: Omit<CastOptions, 'out'> & { out?: undefined }): TypedArray;
   /** Quantises data of this shape: casts it to codes with scales, which are found or given as `scales` (with `zeroPoints`). With `affine`,
    * zero points are found too. Needs a module that was loaded with `scaled: true`. */
-  quantize<T extends DType, S extends ArrayBufferView | ArrayBufferLike = TypedArray>(
-    src: ArrayBufferView | ArrayBufferLike, from: DType, to: T, shape: number | readonly number[], scaling: Format | Scaling,
-    options?: ScaledOptions & { scales?: S; zeroPoints?: ArrayBufferView | ArrayBufferLike; affine?: boolean },
+  quantize<T extends DType, S extends Elements = TypedArray>(
+    src: Elements, from: DType, to: T, shape: number | readonly number[], scaling: Format | Scaling,
+    options?: ScaledOptions & { scales?: S; zeroPoints?: Elements; affine?: boolean },
   ): Quantized<T, S>;
   /** Dequantises codes of this shape: casts them, with their scales, to numbers. Needs `scaled: true`. */
   dequantize<T extends DType>(
-    codes: ArrayBufferView | ArrayBufferLike, from: DType, to: T, shape: number | readonly number[],
-    scales: ArrayBufferView | ArrayBufferLike, scaling: Format | Scaling,
-    options?: ScaledOptions & { zeroPoints?: ArrayBufferView | ArrayBufferLike },
+    codes: Elements, from: DType, to: T, shape: number | readonly number[],
+    scales: Elements, scaling: Format | Scaling,
+    options?: ScaledOptions & { zeroPoints?: Elements },
   ): ArrayOf<T>;
   /** Casts codes with one scaling to codes with another, with a single rounding. Needs `scaled: true`. */
   requantize<T extends DType>(
-    codes: ArrayBufferView | ArrayBufferLike, from: DType, to: T, shape: number | readonly number[],
-    scales: ArrayBufferView | ArrayBufferLike, fromScaling: Format | Scaling, toScaling: Format | Scaling,
-    options?: ScaledOptions & { zeroPoints?: ArrayBufferView | ArrayBufferLike },
+    codes: Elements, from: DType, to: T, shape: number | readonly number[],
+    scales: Elements, fromScaling: Format | Scaling, toScaling: Format | Scaling,
+    options?: ScaledOptions & { zeroPoints?: Elements },
   ): Quantized<T>;
 }
 

@@ -37,6 +37,9 @@ const TO_ARRAY = {
 };
 if (globalThis.Float16Array) TO_ARRAY.float16 = globalThis.Float16Array;
 
+/** The dtype of either part of a complex number. */
+const PARTS = { complex32: 'float16', bcomplex32: 'bfloat16', complex64: 'float32', complex128: 'float64' };
+
 /** The counts of a report, in the order in which the module has them. */
 const COUNTS = ['elements', 'above', 'below', 'negative', 'nan', 'inf', 'imaginary', 'inexact'];
 
@@ -113,6 +116,26 @@ function shown(value) {
   if (typeof value === 'string') return JSON.stringify(value.length > 100 ? `${value.slice(0, 100)}…` : value);
   if (typeof value === 'bigint') return `${value}n`;
   return (typeof value === 'object' && value !== null) || typeof value === 'function' ? `of type ${kind(value)}` : String(value);
+}
+
+/** The name of a typed array's class, which for a subclass, such as Node's Buffer, is that of the typed array; undefined for other values. */
+const nameOf = Function.prototype.call.bind(Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag).get);
+
+/**
+ * Throws if `data` are a typed array for another dtype. Arrays of unsigned 8 bits, a DataView and an ArrayBuffer are bytes of any dtype;
+ * a Uint16Array may be the bits of floats of 16 bits, and an Int8Array have narrower integers.
+ */
+function mustHold(data, dtype, what) {
+  const [name, part] = [nameOf(data), PARTS[dtype] ?? dtype];
+  const held = OF_ARRAY[name];
+  if (held === undefined || held === 'uint8' || held === part) return;
+  if (held === 'uint16' && (part === 'float16' || part === 'bfloat16')) return;
+  if (held === 'int8' && ['int1', 'int2', 'int4'].includes(part)) return;
+  const article = (word) => `${word.startsWith('I') ? 'an' : 'a'} ${word}`;
+  const array = part === 'float16' || part === 'bfloat16' ? 'a Uint16Array of their bits' : article((TO_ARRAY[part] ?? Uint8Array).name);
+  throw new LanecastError(
+    `${what} is ${article(name)}, but its dtype is ${dtype}: it must be ${array}; to take its bytes as they are, give new Uint8Array(x.buffer, x.byteOffset, x.byteLength)`,
+  );
 }
 
 function bytesOf(data, what) {
@@ -242,7 +265,10 @@ export class Lanecast {
   #run(src, from, to, given, checked) {
     const { length, out, ...options } = objectOf(given);
     const source = bytesOf(src, 'the source');
+    const room = out === undefined ? undefined : bytesOf(out, 'out');
     const chunk = this.#prepare(from, to, options);
+    mustHold(src, from, 'the source');
+    mustHold(out, to, 'out');
     const { element_bits, run, source_room, destination_room } = this.#exports;
     const bits = [element_bits(0), element_bits(1)];
     const size = (n, side) => Math.ceil((n * bits[side]) / 8);
@@ -252,7 +278,7 @@ export class Lanecast {
       const needed = length === undefined ? `not a whole number of elements of ${bits[0]} bits` : `but ${n} elements of ${bits[0]} bits take ${size(n, 0)}`;
       throw new LanecastError(`the source has ${source.length} bytes, ${needed}`);
     }
-    const result = out === undefined ? new Uint8Array(size(n, 1)) : bytesOf(out, 'out');
+    const result = room ?? new Uint8Array(size(n, 1));
     if (result.length !== size(n, 1)) {
       throw new LanecastError(`out has ${result.length} bytes, but ${n} elements of ${to} take ${size(n, 1)}`);
     }
@@ -295,8 +321,7 @@ export class Lanecast {
 
   /** Casts a typed array, whose type gives its dtype, to a new typed array, or to bytes if the target has none. */
   castArray(array, to, options = {}) {
-    // By the tag, which for a subclass, such as Node's Buffer, is that of the typed array.
-    const from = OF_ARRAY[array?.[Symbol.toStringTag]];
+    const from = OF_ARRAY[nameOf(array)];
     if (from === undefined) {
       const help = Array.isArray(array) ? 'Float32Array.from(..) makes one, for example' : 'use cast(), which takes bytes and a dtype';
       throw new LanecastError(`the source is not a typed array: ${help}`);
@@ -315,7 +340,10 @@ export class Lanecast {
     if (read[2] !== undefined) lines.push('zeroPoints');
     const text = this.#lines(from, to, given, [what], lines);
     try {
-      const said = this.#read(this.#exports.destination_room(), this.#told(text, scaled_prepare)).split('\n');
+      const [scalesRead, dtype, lengths] = this.#read(this.#exports.destination_room(), this.#told(text, scaled_prepare)).split('\n');
+      mustHold(read[0], from, 'the source');
+      mustHold(read[1], scalesRead, 'scales');
+      mustHold(read[2], what === 'given' ? to : from, 'zeroPoints');
       sources.forEach((bytes, i) => {
         if (bytes.length >= 2 ** 32) throw new LanecastError(`a buffer of ${bytes.length} bytes is too large; a module has at most 4 GiB of memory`);
         const at = scaled_source(i, bytes.length) >>> 0;
@@ -327,7 +355,6 @@ export class Lanecast {
         const at = scaled_result(i) >>> 0;
         return this.#bytes.slice(at, at + (scaled_length(i) >>> 0));
       });
-      const [dtype, lengths] = said;
       const tensorScale = scaled_tensor();
       return {
         codes: arrayOf(codes, to, given),

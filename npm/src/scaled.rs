@@ -28,6 +28,8 @@ struct Job {
     shape: Vec<usize>,
     /// Whether zero points are given.
     has_zeros: bool,
+    /// The dtype of scales that are read.
+    scales_read: DType,
     /// The dtype and the shape of the scales that are written, or if none are, of those that are read.
     scales: (DType, Vec<usize>),
     /// The elements, scales and zero points that are read, then those that are written.
@@ -194,8 +196,9 @@ fn job(text: &[u8]) -> Result<Job, String> {
         _ => None,
     };
     let scale_shape = said(scales.scale_shape(&shape))?;
-    let scales = (scales.scale_dtype, scale_shape);
-    let mut job = Job { cast, shape, has_zeros, scales, buffers: Default::default(), tensor_scale };
+    let (scales_read, scales) = (scaling.scale_dtype, (scales.scale_dtype, scale_shape));
+    let buffers = Default::default();
+    let mut job = Job { cast, shape, has_zeros, scales_read, scales, buffers, tensor_scale };
     for (buffer, bytes) in job.buffers[BUFFERS / 2..].iter_mut().zip(result) {
         take(buffer, bytes)?;
     }
@@ -249,8 +252,8 @@ fn with_job<T: Default>(run: impl FnOnce(&mut Job) -> Result<T, String>) -> T {
     or_fail(JOB.with_borrow_mut(|job| job.as_mut().ok_or_else(|| "no job".into()).and_then(run)))
 }
 
-/// Reads a job from `length` bytes of text. Writes the dtype and the shape of its scales to the destination's room, and returns the bytes
-/// of that text, or 0 for an error.
+/// Reads a job from `length` bytes of text. Writes the dtype of scales that it reads, and dtype and shape of those of its result to the
+/// destination's room, a line each, and returns the bytes of that text, or 0 for an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn scaled_prepare(length: usize) -> usize {
     let made =
@@ -258,7 +261,7 @@ pub extern "C" fn scaled_prepare(length: usize) -> usize {
     let Some(job) = or_fail(made.map(Some)) else { return 0 };
     let (dtype, shape) = &job.scales;
     let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
-    let said = format!("{dtype}\n{}", shape.join(","));
+    let said = format!("{}\n{dtype}\n{}", job.scales_read, shape.join(","));
     with_destination(|room| room[..said.len()].copy_from_slice(said.as_bytes()));
     JOB.set(Some(job));
     said.len()

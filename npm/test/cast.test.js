@@ -163,6 +163,47 @@ for (const lanecast of both) {
     assert.equal(lanecast.cast(other('new SharedArrayBuffer(8)'), 'float32', 'uint8').length, 2);
   });
 
+  test(`${lanecast.isa}: a typed array is one of its dtype, or bytes`, () => {
+    const classes = {
+      Int8Array: ['int8', 'int1', 'int2', 'int4'],
+      Int16Array: ['int16'],
+      Uint16Array: ['uint16', 'float16', 'bfloat16', 'complex32', 'bcomplex32'],
+      Int32Array: ['int32'],
+      Uint32Array: ['uint32'],
+      BigInt64Array: ['int64'],
+      BigUint64Array: ['uint64'],
+      Float16Array: ['float16', 'complex32'],
+      Float32Array: ['float32', 'complex64'],
+      Float64Array: ['float64', 'complex128'],
+    };
+    const names = Object.keys(lanecast.dtypes);
+    for (const name of ['Uint8Array', 'Uint8ClampedArray', ...Object.keys(classes)]) {
+      const Class = globalThis[name];
+      if (Class === undefined) continue;
+      for (const dtype of names) {
+        const array = new Class(96 / Class.BYTES_PER_ELEMENT);
+        const length = 768 / lanecast.dtypes[dtype];
+        const casts = { 'the source': () => lanecast.cast(array, dtype, 'int8'), out: () => lanecast.cast(new Int8Array(length), 'int8', dtype, { out: array }) };
+        for (const [what, cast] of Object.entries(casts)) {
+          if ((classes[name] ?? names).includes(dtype)) assert.ok(cast() instanceof Uint8Array);
+          else assert.throws(cast, (e) => e instanceof LanecastError && e.message.startsWith(`${what} is ${name.startsWith('I') ? 'an' : 'a'} ${name}, but its dtype is ${dtype}: it must be a`));
+        }
+      }
+    }
+    const fails = (run, text) => assert.throws(run, (e) => e instanceof LanecastError && text.test(e.message));
+    fails(() => lanecast.castChecked(new Uint32Array(2), 'float32', 'int8'), /^the source is a Uint32Array, but its dtype is float32: it must be a Float32Array; to take its bytes/);
+    fails(() => lanecast.cast(new Float32Array(2), 'bfloat16', 'int8'), /: it must be a Uint16Array of their bits; to take its bytes as they are, give new Uint8Array\(x\.buffer, x\.byte/);
+    fails(() => lanecast.cast(new Int8Array(2), 'float8_e4m3fn', 'int8'), /: it must be a Uint8Array; /);
+    fails(() => lanecast.cast(runInNewContext('new Float64Array(2)'), 'float32', 'int8'), /^the source is a Float64Array/);
+    class Samples extends Float32Array {
+      get [Symbol.toStringTag]() {
+        return 'Int32Array';
+      }
+    }
+    assert.deepEqual([...lanecast.castArray(new Samples([1, 2]), 'int8')], [1, 2]);
+    for (const Class of [ArrayBuffer, SharedArrayBuffer]) assert.equal(lanecast.cast(new DataView(new Class(8)), 'float32', 'int8').length, 2);
+  });
+
   test(`${lanecast.isa}: errors say what was given`, () => {
     const fails = (run, text) => assert.throws(run, (e) => e instanceof LanecastError && text.test(e.message));
     const x = new Float32Array(2);

@@ -121,7 +121,17 @@ for (const lanecast of both) {
     fails(q([64], 'perTensor', { affine: 1 }), /^affine is 1/);
     fails(q([64], 'perTensor', { scales: new Float32Array(2) }), /\[1\] scales of float32, which take 4 bytes; there are 8 bytes/);
     fails(q([64], 'perTensor', { scales: [1] }), /^scales is of type Array; it must be a typed array/);
-    fails(() => lanecast.dequantize(x, 'int8', 'float32', [64], new Uint8Array(2), 'mx'), /^the source has 256 bytes/);
+    fails(() => lanecast.dequantize(new Uint8Array(256), 'int8', 'float32', [64], new Uint8Array(2), 'mx'), /^the source has 256 bytes/);
+    fails(q([64], 'perTensor', { scales: new Uint32Array(1) }), /^scales is a Uint32Array, but its dtype is float32: it must be a Float32Array; /);
+    fails(q([64], 'mx', { scales: new Float32Array(2) }), /^scales is a Float32Array, but its dtype is float8_e8m0fnu: it must be a Uint8Array; /);
+    fails(q([64], 'perTensor', { scales: new Float32Array(1), zeroPoints: new Int32Array(1) }), /^zeroPoints is an Int32Array, but its dtype is int8: it must be an Int8Array; /);
+    fails(() => lanecast.quantize(new Float64Array(32), 'float32', 'int8', [64], 'mx'), /^the source is a Float64Array, but its dtype is float32/);
+    const [codes, one] = [new Int8Array(64), new Float32Array(1)];
+    fails(() => lanecast.dequantize(codes, 'uint8', 'float32', [64], one, 'perTensor'), /^the source is an Int8Array, but its dtype is uint8/);
+    fails(() => lanecast.dequantize(codes, 'int8', 'float32', [64], new Float64Array(1), 'perTensor'), /^scales is a Float64Array, but its dtype is float32/);
+    fails(() => lanecast.dequantize(codes, 'int8', 'float32', [64], one, 'perTensor', { zeroPoints: new Int16Array(1) }), /^zeroPoints is an Int16Array/);
+    fails(() => lanecast.requantize(codes, 'int8', 'float8_e4m3fn', [64], new Uint16Array(1), 'perTensor', 'mx'), /^scales is a Uint16Array, but its dtype is float32/);
+    lanecast.requantize(codes, 'int8', 'int4', [64], new Uint16Array(1), { scaleDtype: 'bfloat16' }, 'perTensor');
     assert.equal(q([64], 'mx')().scales.length, 2, 'an error leaves it as it was');
   });
 }
