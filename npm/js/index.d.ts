@@ -85,16 +85,42 @@ export interface Scaling {
  * results are bytes, and with `dstPacking` codes are, whatever their TypeScript types. */
 export type ScaledOptions = Omit<CastOptions, 'length' | 'out' | 'profile' | 'intRounding'>;
 
-export interface Quantized<T extends DType = DType, S = TypedArray> {
+/** Quantised elements, and what is needed to dequantise them. */
+export interface QuantizedElements {
+  codes: Elements;
+  /** The dtype of the codes. */
+  dtype: DType;
+  shape: number | readonly number[];
+  scales: Elements;
+  scaling: Format | Scaling;
+  /** The tensor scale, if there is one; otherwise that of `scaling`. */
+  tensorScale?: number | undefined;
+  zeroPoints?: Elements | undefined;
+  /** How codes and zero points of fewer than 8 bits are packed. Default: lowFirst. */
+  packing?: Packing | undefined;
+  /** The byte order of codes, scales and zero points. Default: little. */
+  order?: ByteOrder | undefined;
+}
+
+/** What `quantize` returns: plain data, which `dequantize` and `requantize` take as a whole. */
+export interface Quantized<T extends DType = DType, S = TypedArray, Z = ArrayOf<T>> {
   codes: ArrayOf<T>;
+  /** The dtype of the codes. */
+  dtype: T;
+  shape: number[];
   /** The scales that were found, in a typed array if their dtype has one, else in bytes; or those that were given, as they were given. */
   scales: S;
   scaleDtype: DType;
   scaleShape: number[];
+  /** The scaling, with the tensor scale as a number, also if it was found. */
+  scaling: Scaling;
   /** The tensor scale, if there is one. */
   tensorScale?: number;
-  /** The zero points that were found, with `affine: true`. */
-  zeroPoints?: ArrayOf<T>;
+  /** The zero points that were found, with `affine: true`, or those that were given, as they were given. */
+  zeroPoints?: Z;
+  /** `dstPacking` and `dstOrder`, if they were given. */
+  packing?: Packing;
+  order?: ByteOrder;
 }
 
 /** What a cast lost. */
@@ -176,16 +202,22 @@ export class Lanecast {
   castArray(array: TypedArray, to: DType, options?: Omit<CastOptions, 'out'> & { out?: undefined }): TypedArray;
   /** Quantises data of this shape: casts it to codes with scales, which are found or given as `scales` (with `zeroPoints`). With `affine`,
    * zero points are found too. Needs a module that was loaded with `scaled: true`. */
-  quantize<T extends DType, S extends Elements = TypedArray>(
+  quantize<T extends DType, S extends Elements = TypedArray, Z extends Elements = ArrayOf<T>>(
     src: Elements, from: DType, to: T, shape: number | readonly number[], scaling: Format | Scaling,
-    options?: ScaledOptions & { scales?: S; zeroPoints?: Elements; affine?: boolean },
-  ): Quantized<T, S>;
+    options?: ScaledOptions & { scales?: S; zeroPoints?: Z; affine?: boolean },
+  ): Quantized<T, S, Z>;
+  /** Dequantises what `quantize` or `requantize` returned to numbers, by default of float32. Options come before what it says of itself. */
+  dequantize<T extends DType = 'float32'>(quantized: QuantizedElements, to?: T, options?: ScaledOptions & { zeroPoints?: Elements }): ArrayOf<T>;
   /** Dequantises codes of this shape: casts them, with their scales, to numbers. Needs `scaled: true`. */
   dequantize<T extends DType>(
     codes: Elements, from: DType, to: T, shape: number | readonly number[],
     scales: Elements, scaling: Format | Scaling,
     options?: ScaledOptions & { zeroPoints?: Elements },
   ): ArrayOf<T>;
+  /** Casts what `quantize` or `requantize` returned to codes with another scaling, with a single rounding. */
+  requantize<T extends DType>(
+    quantized: QuantizedElements, to: T, toScaling: Format | Scaling, options?: ScaledOptions & { zeroPoints?: Elements },
+  ): Quantized<T>;
   /** Casts codes with one scaling to codes with another, with a single rounding. Needs `scaled: true`. */
   requantize<T extends DType>(
     codes: Elements, from: DType, to: T, shape: number | readonly number[],

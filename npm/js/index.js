@@ -159,24 +159,29 @@ function objectOf(options, such = "{ rounding: 'up' }") {
   throw new LanecastError(`the options are ${shown(options)}; they must be an object such as ${such}`);
 }
 
-/** A shape, which is a number or an iterable of numbers, as text with commas. */
+/** Returns a shape or a block, which is a number or an iterable of numbers, as a number or an array; its text has commas. */
 function lengthsOf(lengths, what) {
   const isIt = lengths !== null && typeof lengths === 'object' && typeof lengths[Symbol.iterator] === 'function';
   // Iterated once: an iterator has its elements only once.
   const all = isIt ? [...lengths] : [lengths];
-  if ((isIt || typeof lengths === 'number') && all.every((length) => Number.isSafeInteger(length) && length >= 0)) return all.join(',');
+  if ((isIt || typeof lengths === 'number') && all.every((length) => Number.isSafeInteger(length) && length >= 0)) return isIt ? all : lengths;
   throw new LanecastError(`${what} is ${isIt ? `[${all.map(shown)}]` : shown(lengths)}; it must be a length, or an array of lengths such as [2, 64]`);
 }
 
-/** The lines of text for a scaling, which is a name or an object of fields; `side` is 'from' or 'to'. */
-function linesOf(scaling, side) {
-  const fields = typeof scaling === 'string' ? { format: scaling } : scaling;
-  if (fields === null || typeof fields !== 'object') {
+/** The fields of a scaling, which is a name or an object; an iterable block is an array in them. */
+function scalingOf(scaling) {
+  if (typeof scaling === 'string') return { format: scaling };
+  if (scaling === null || typeof scaling !== 'object') {
     throw new LanecastError(`the scaling is ${shown(scaling)}; it must be a name such as 'mx', or an object such as { block: [1, 128] }`);
   }
-  const known = Object.entries(fields).filter(([, value]) => value !== undefined);
-  return known.map(([name, value]) => `${side}.${name} ${name === 'block' ? lengthsOf(value, 'block') : typeof value === 'string' ? value : shown(value)}`);
+  const fields = Object.fromEntries(Object.entries(scaling).filter(([, value]) => value !== undefined));
+  if (fields.block !== undefined) fields.block = lengthsOf(fields.block, 'block');
+  return fields;
 }
+
+/** The lines of text for the fields of a scaling; `side` is 'from' or 'to'. */
+const linesOf = (fields, side) =>
+  Object.entries(fields).map(([name, value]) => `${side}.${name} ${name === 'block' || typeof value === 'string' ? value : shown(value)}`);
 
 /** The option `stochastic` as text: its seed, and the index of the first element. */
 function wordsOf(value) {
@@ -191,6 +196,27 @@ function wordsOf(value) {
 /** The array that the user gets: a typed array over the bytes where the dtype has one, otherwise the bytes. */
 const arrayOf = (bytes, dtype, { dstPacking, dstOrder }) =>
   (TO_ARRAY[dtype] && dstPacking === undefined && dstOrder !== 'big' ? new TO_ARRAY[dtype](bytes.buffer) : bytes);
+
+/** Whether a value has elements and their scales, as `quantize` returns them, and is no buffer. */
+const isQuantized = (value) => value !== null && typeof value === 'object' && !ArrayBuffer.isView(value) && 'codes' in value;
+
+/** The scaling of quantised elements, with their tensor scale, which may have been found. */
+function scalingIn({ scaling, tensorScale }) {
+  const fields = scalingOf(scaling);
+  if (tensorScale === undefined) return fields;
+  const other = fields.tensorScale;
+  if (typeof other === 'number' && Math.fround(other) !== Math.fround(tensorScale)) {
+    throw new LanecastError(`the tensorScale of the quantised elements is ${shown(tensorScale)}, and that of their scaling ${other}`);
+  }
+  return { ...fields, tensorScale };
+}
+
+/** The options by which quantised elements are read; what is given comes first. */
+function optionsIn({ zeroPoints, packing, order }, given) {
+  const own = { zeroPoints, srcPacking: packing, srcOrder: order };
+  for (const [name, value] of Object.entries(objectOf(given))) if (value !== undefined) own[name] = value;
+  return own;
+}
 
 /** Whether two views have bytes in common. */
 function overlap(a, b) {
@@ -336,7 +362,9 @@ export class Lanecast {
     if (scaled_prepare === undefined) throw new LanecastError('this module has no scaled casts: load({ scaled: true }) loads one that has them');
     if (given.intRounding !== undefined) throw new LanecastError("intRounding is a field of the scaling here, as in { format: 'perRow', intRounding: 'up' }");
     const sources = ['the source', 'scales', 'zeroPoints'].map((name, i) => (read[i] === undefined ? new Uint8Array() : bytesOf(read[i], name)));
-    const lines = [lengthsOf(shape, 'shape'), ...linesOf(scalings[0], 'from'), ...(scalings.length > 1 ? linesOf(scalings[1], 'to') : [])];
+    const extents = lengthsOf(shape, 'shape');
+    const fields = scalings.map(scalingOf);
+    const lines = [extents, ...fields.flatMap((one, i) => linesOf(one, ['from', 'to'][i]))];
     if (read[2] !== undefined) lines.push('zeroPoints');
     const text = this.#lines(from, to, given, [what], lines);
     try {
@@ -355,14 +383,20 @@ export class Lanecast {
         const at = scaled_result(i) >>> 0;
         return this.#bytes.slice(at, at + (scaled_length(i) >>> 0));
       });
-      const tensorScale = scaled_tensor();
+      const tensorScale = scaled_tensor() === -1 ? {} : { tensorScale: scaled_tensor() };
+      const zeroPoints = what === 'affine' ? arrayOf(zeros, to, given) : what === 'given' ? read[2] : undefined;
       return {
         codes: arrayOf(codes, to, given),
+        dtype: to,
+        shape: [extents].flat(),
         scales: what === 'given' ? read[1] : arrayOf(scales, dtype, { dstOrder: given.dstOrder }),
         scaleDtype: dtype,
         scaleShape: lengths === '' ? [] : lengths.split(',').map(Number),
-        ...(tensorScale === -1 ? {} : { tensorScale }),
-        ...(what === 'affine' ? { zeroPoints: arrayOf(zeros, to, given) } : {}),
+        scaling: { ...fields.at(-1), ...tensorScale },
+        ...tensorScale,
+        ...(zeroPoints === undefined ? {} : { zeroPoints }),
+        ...(given.dstPacking === undefined ? {} : { packing: given.dstPacking }),
+        ...(given.dstOrder === undefined ? {} : { order: given.dstOrder }),
       };
     } finally {
       scaled_end();
@@ -379,14 +413,16 @@ export class Lanecast {
     return this.#scaled(what, from, to, shape, [scaling], rest, [src, scales, zeroPoints]);
   }
 
-  /** Dequantises codes of this shape: casts them, with their scales, to numbers. */
+  /** Dequantises codes of this shape: casts them, with their scales, to numbers. Or `dequantize(quantized, to, options)`. */
   dequantize(codes, from, to, shape, scales, scaling, options = {}) {
+    if (isQuantized(codes)) return this.dequantize(codes.codes, codes.dtype, from ?? 'float32', codes.shape, codes.scales, scalingIn(codes), optionsIn(codes, to ?? {}));
     const { zeroPoints, ...rest } = objectOf(options);
     return this.#scaled('dequantize', from, to, shape, [scaling], rest, [codes, scales, zeroPoints]).codes;
   }
 
-  /** Casts codes with one scaling to codes with another, with a single rounding. */
+  /** Casts codes with one scaling to codes with another, with a single rounding. Or `requantize(quantized, to, toScaling, options)`. */
   requantize(codes, from, to, shape, scales, fromScaling, toScaling, options = {}) {
+    if (isQuantized(codes)) return this.requantize(codes.codes, codes.dtype, from, codes.shape, codes.scales, scalingIn(codes), to, optionsIn(codes, shape ?? {}));
     const { zeroPoints, ...rest } = objectOf(options);
     return this.#scaled('requantize', from, to, shape, [fromScaling, toScaling], rest, [codes, scales, zeroPoints]);
   }

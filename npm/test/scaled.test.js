@@ -54,7 +54,8 @@ for (const lanecast of both) {
 
     const blocks = lanecast.quantize(numbers(130 * 200), 'float32', 'float8_e4m3fn', [130, 200], 'deepseek');
     assert.deepEqual(blocks.scaleShape, [2, 2]);
-    assert.deepEqual(lanecast.quantize(numbers(130 * 200), 'float32', 'float8_e4m3fn', [130, 200], { block: [128, 128] }), blocks);
+    const same = lanecast.quantize(numbers(130 * 200), 'float32', 'float8_e4m3fn', [130, 200], { block: [128, 128] });
+    assert.deepEqual({ ...same, scaling: { format: 'deepseek' } }, blocks);
   });
 
   test(`${lanecast.isa}: scales and zero points that are given, found, or of another layout`, () => {
@@ -80,6 +81,58 @@ for (const lanecast of both) {
     assert.deepEqual(again, direct);
     const empty = lanecast.quantize(new Float32Array(0), 'float32', 'int8', [0, 32], 'mx');
     assert.deepEqual([empty.codes.length, empty.scales.length, ...empty.scaleShape], [0, 0, 0, 1]);
+  });
+
+  test(`${lanecast.isa}: dequantize and requantize take what quantize returns`, () => {
+    const x = numbers(64 * 32);
+    const [shape, bytes] = [[64, 32], lanecast.cast(x, 'float32', 'bfloat16')];
+    const back = (q, scaling, options) => lanecast.dequantize(q.codes, q.dtype, 'float32', shape, q.scales, scaling, options);
+    for (const [to, scaling] of [['float4_e2m1fn', 'mx'], ['int8', { block: [8, 0], scaleDtype: 'float16' }], ['float8_e5m2', { axis: 1 }], ['float8_e4m3fn', { format: 'mx', layout: 'swizzle32x4x4' }]]) {
+      const q = lanecast.quantize(bytes, 'bfloat16', to, shape, scaling);
+      assert.deepEqual([q.dtype, q.shape, q.scaling], [to, shape, typeof scaling === 'string' ? { format: scaling } : scaling]);
+      assert.deepEqual(Object.keys(q), ['codes', 'dtype', 'shape', 'scales', 'scaleDtype', 'scaleShape', 'scaling']);
+      assert.deepEqual(lanecast.dequantize(q), back(q, scaling));
+      assert.deepEqual(lanecast.dequantize(structuredClone(q), 'float64', { rounding: 'up' }), lanecast.dequantize(q.codes, to, 'float64', shape, q.scales, scaling, { rounding: 'up' }));
+      const rows = lanecast.requantize(q, 'int8', 'perRow');
+      assert.deepEqual(rows, lanecast.requantize(q.codes, to, 'int8', shape, q.scales, scaling, 'perRow'));
+      assert.deepEqual([rows.scaling, rows.dtype, lanecast.dequantize(rows)], [{ format: 'perRow' }, 'int8', back(rows, 'perRow')]);
+    }
+
+    // The tensor scale, found or given, to multiply by or to divide by.
+    for (const tensorScaleDivides of [true, false]) {
+      const q = lanecast.quantize(x, 'float32', 'float4_e2m1fn', shape, { format: 'nvfp4', tensorScale: 'compute', tensorScaleDivides });
+      assert.deepEqual(q.scaling, { format: 'nvfp4', tensorScale: q.tensorScale, tensorScaleDivides });
+      assert.ok(q.tensorScale > 0 && lanecast.dequantize(q).every((number, i) => Math.abs(number - x[i]) <= 8192 / 5));
+      assert.deepEqual(lanecast.dequantize(q), back(q, q.scaling));
+      assert.deepEqual(lanecast.dequantize({ ...q, scaling: { format: 'nvfp4', tensorScaleDivides } }), lanecast.dequantize(q));
+      assert.deepEqual(lanecast.requantize(q, 'float4_e2m1fn', q.scaling).codes, q.codes);
+      fails(() => lanecast.dequantize({ ...q, tensorScale: 3 }), /^the tensorScale of the quantised elements is 3, and that of their scaling /);
+    }
+    const given = lanecast.quantize(x, 'float32', 'float4_e2m1fn', shape, { format: 'nvfp4', tensorScale: 0.1 });
+    assert.deepEqual([given.tensorScale, given.scaling.tensorScale], [Math.fround(0.1), Math.fround(0.1)]);
+    assert.deepEqual(lanecast.dequantize(given), back(given, { format: 'nvfp4', tensorScale: 0.1 }));
+
+    // Zero points, found and given; packing and byte order.
+    const profile = { format: 'perRow', profile: 'compressed_tensors' };
+    const affine = lanecast.quantize(x, 'float32', 'int4', shape, profile, { affine: true, dstPacking: 'highFirst' });
+    assert.equal(affine.packing, 'highFirst');
+    assert.deepEqual(lanecast.dequantize(affine), back(affine, profile, { zeroPoints: affine.zeroPoints, srcPacking: 'highFirst' }));
+    assert.notDeepEqual(lanecast.dequantize(affine, 'float32', { srcPacking: 'lowFirst' }), lanecast.dequantize(affine));
+    const own = { scales: new Float32Array([2]), zeroPoints: new Uint8Array([100]) };
+    const zeros = lanecast.quantize(x, 'float32', 'uint8', shape, 'perTensor', own);
+    assert.equal(zeros.zeroPoints, own.zeroPoints);
+    assert.deepEqual(lanecast.dequantize(zeros), back(zeros, 'perTensor', { zeroPoints: own.zeroPoints }));
+    const big = lanecast.quantize(x, 'float32', 'int16', shape, 'perRow', { dstOrder: 'big' });
+    assert.equal(big.order, 'big');
+    assert.deepEqual(lanecast.dequantize(big), lanecast.dequantize(lanecast.quantize(x, 'float32', 'int16', shape, 'perRow')));
+
+    const [iterator, length] = [[8, 32].values(), lanecast.quantize(x, 'float32', 'int8', 2048, { block: 8 })];
+    assert.deepEqual(lanecast.quantize(x, 'float32', 'int8', shape, { block: iterator }).scaling, { block: [8, 32] });
+    assert.deepEqual([length.shape, length.scaling], [[2048], { block: 8 }]);
+    fails(() => lanecast.dequantize({ codes: length.codes, shape: 2048, scaling: 'mx' }), /^the dtype of the source is undefined/);
+    fails(() => lanecast.dequantize({ ...length, scaling: undefined }), /^the scaling is undefined/);
+    fails(() => lanecast.dequantize(length, 'int8', 'float32'), /^the options are "float32"; they must be an object/);
+    fails(() => lanecast.requantize(length, 'int8'), /^the scaling is undefined/);
   });
 
   test(`${lanecast.isa}: the memory of a call is that of the next one`, () => {

@@ -1,5 +1,5 @@
 // What TypeScript is to take, and what not (types.test.js).
-import { load, type ArrayOf, type CastOptions, type DType, type Lanecast, type LanecastError, type Scaling } from 'lanecast';
+import { load, type ArrayOf, type CastOptions, type DType, type Lanecast, type LanecastError, type Quantized, type Scaling } from 'lanecast';
 
 const lanecast: Lanecast = await load({ scaled: true });
 const x = new Float32Array(64 * 96);
@@ -18,6 +18,18 @@ export const rows: Int8Array = lanecast.requantize(q.codes, 'float4_e2m1fn', 'in
 // Scales that were found are a typed array, and those that were given are what they were.
 export const count: number = q.scales.length;
 export const given: Float32Array = lanecast.quantize(x, 'float32', 'int8', shape, 'perTensor', { scales: new Float32Array(1) }).scales;
+
+
+// What quantize returns dequantize takes, also with scales and zero points of one's own, or what has the same fields.
+export const floats: Float32Array = lanecast.dequantize(q);
+export const doubles: Float64Array = lanecast.dequantize(q, 'float64', { rounding: 'up' });
+export const eights: Int8Array = lanecast.requantize(q, 'int8', 'perRow').codes;
+const own_scales = lanecast.quantize(x, 'float32', 'uint8', shape, 'perTensor', { scales: new ArrayBuffer(4), zeroPoints: new DataView(new ArrayBuffer(1)) });
+export const point: DataView | undefined = own_scales.zeroPoints;
+lanecast.dequantize(own_scales);
+lanecast.dequantize(lanecast.quantize(x, 'float32', 'int8' as DType, shape, 'mx'));
+lanecast.dequantize({ codes, dtype: 'float8_e4m3fn', shape, scales: new Float32Array(1), scaling: 'deepseek' });
+export const quantised: Quantized<'int8'> = lanecast.quantize(x, 'float32', 'int8', shape, 'perTensor');
 
 export function cast<T extends DType>(to: T): ArrayOf<T> {
   return lanecast.castArray(x, to);
@@ -43,6 +55,8 @@ lanecast.castArray([1, 2], 'int8');
 lanecast.castArray(x, 'int8', { out: new Int8Array(x.length) });
 // @ts-expect-error no scales
 lanecast.dequantize(codes, 'float8_e4m3fn', 'float32', shape, undefined, 'mx');
+// @ts-expect-error no scaling
+lanecast.dequantize({ codes, dtype: 'float8_e4m3fn', shape, scales: new Float32Array(1) });
 // @ts-expect-error there is no such scaling
 lanecast.quantize(x, 'float32', 'int8', shape, 'mxfp4');
 // @ts-expect-error there is no such option
