@@ -81,9 +81,9 @@ export interface Scaling {
   precision?: DType;
 }
 
-/** The options of casts that also apply to scaled casts (profile and intRounding are fields of the scaling). With `dstOrder: 'big'`
+/** The options of casts that also apply to scaled casts (profile and intRounding are fields of the scaling; integers saturate). With `dstOrder: 'big'`
  * results are bytes, and with `dstPacking` codes are, whatever their TypeScript types. */
-export type ScaledOptions = Omit<CastOptions, 'length' | 'out' | 'profile' | 'intRounding'>;
+export type ScaledOptions = Omit<CastOptions, 'length' | 'out' | 'profile' | 'intRounding' | 'floatToInt' | 'intToInt'>;
 
 /** Quantised elements, and what is needed to dequantise them. */
 export interface QuantizedElements {

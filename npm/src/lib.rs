@@ -143,11 +143,19 @@ const OPTIONS: &[(&str, Set)] = &[
     ("isa", |o, _, value| Ok(o.isa(value.parse::<Isa>().map_err(|error| error.to_string())?))),
 ];
 
-/// Returns the options with one more set. `others` names those that are read elsewhere, for the text of an error.
-fn set(options: CastOptions, name: &str, value: &str, others: &str) -> Result<CastOptions, String> {
+/// Returns the options with one more set. `others` names those that are read elsewhere, and `without` those that do not apply, for the
+/// text of an error.
+fn set(
+    options: CastOptions,
+    name: &str,
+    value: &str,
+    others: &str,
+    without: &[&str],
+) -> Result<CastOptions, String> {
     let found = OPTIONS.iter().find(|(known, _)| *known == name);
     let Some((_, set)) = found else {
-        let names: Vec<&str> = OPTIONS.iter().map(|&(name, _)| name).collect();
+        let names: Vec<&str> =
+            OPTIONS.iter().map(|&(name, _)| name).filter(|name| !without.contains(name)).collect();
         return Err(format!("there is no option {name:?}; the options are {others}, {}", names.join(", ")));
     };
     set(options, name, value)
@@ -166,7 +174,7 @@ fn job(text: &[u8]) -> Result<Job, String> {
         None => CastOptions::new(),
     };
     for (name, value) in lines.filter(|(name, _)| *name != "profile") {
-        options = set(options, name, value, "length, out, profile")?;
+        options = set(options, name, value, "length, out, profile", &[])?;
     }
     let caster = Caster::new(from, to, &options).map_err(|error| error.to_string())?;
     Ok(Job { caster, options, sides: [(from, options.src_packing), (to, options.dst_packing)] })

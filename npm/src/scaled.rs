@@ -53,6 +53,9 @@ struct Fields<'a> {
     others: Vec<(&'a str, &'a str)>,
 }
 
+/// The options that do not apply under scales: integers saturate, and `intRounding` is a field of the scaling.
+const OF_INTEGERS: [&str; 3] = ["intRounding", "floatToInt", "intToInt"];
+
 const FIELDS: &str = "format, scaleDtype, block, axis, rule, tensorScale, tensorScaleDivides, nonfinite, profile, layout, \
                       intRounding, precision";
 
@@ -143,6 +146,10 @@ fn job(text: &[u8]) -> Result<Job, String> {
     let (from, to) = (dtype()?, dtype()?);
     let shape = numbers("shape", next())?;
     let (mut options, mut has_zeros) = (CastOptions::new(), false);
+    let others = match what {
+        "dequantize" | "requantize" => "zeroPoints",
+        _ => "scales, zeroPoints, affine",
+    };
     let mut fields = [Fields::default(), Fields::default()];
     for line in lines {
         let (name, value) = line.split_once(' ').unwrap_or((line, ""));
@@ -156,7 +163,12 @@ fn job(text: &[u8]) -> Result<Job, String> {
                         .into(),
                 );
             }
-            None => options = set(options, name, value, "scales, zeroPoints, affine")?,
+            None if matches!(name, "floatToInt" | "intToInt") => {
+                return Err(format!(
+                    "{name} is an option of casts without scales; quantised integers saturate"
+                ));
+            }
+            None => options = set(options, name, value, others, &OF_INTEGERS)?,
         }
     }
     let [scaling, to_scaling] = [fields[0].scaling()?, fields[1].scaling()?];

@@ -167,7 +167,14 @@ for (const lanecast of both) {
     fails(q([4, 15].values(), 'mx'), /of shape \[4, 15\] need exactly 240/);
     fails(q([64], 'mx', { profile: 'torchao' }), /^profile is a field of the scaling/);
     fails(q([64], 'perRow', { intRounding: 'up' }), /^intRounding is a field of the scaling here/);
-    fails(q([64], 'mx', { length: 64 }), /^there is no option "length"; the options are scales, zeroPoints, affine, rounding/);
+    for (const name of ['floatToInt', 'intToInt']) {
+      const text = new RegExp(`^${name} is an option of casts without scales; quantised integers saturate$`);
+      for (const value of ['wrap', 'saturate']) fails(q([64], 'perRow', { [name]: value }), text);
+      fails(() => lanecast.dequantize(q([64], 'mx')(), 'float32', { [name]: 'wrap' }), text);
+      fails(() => lanecast.requantize(q([64], 'mx')(), 'int8', 'perRow', { [name]: 'wrap' }), text);
+    }
+    fails(q([64], 'mx', { length: 64 }), /^there is no option "length"; the options are scales, zeroPoints, affine, rounding, saturate, saturation, nanToFinite, /);
+    fails(() => lanecast.dequantize(q([64], 'mx')(), 'float32', { scales: x }), /^there is no option "scales"; the options are zeroPoints, rounding, saturate/);
     fails(q([64], 'mx', { 'from.rule': 'ceil' }), /^there is no option "from.rule"/);
     fails(q([64], 'perTensor', { zeroPoints: new Int8Array(1) }), /^zeroPoints are given without scales/);
     fails(q([64], 'perTensor', { scales: new Float32Array(1), affine: true }), /^affine: true finds scales/);

@@ -63,3 +63,5 @@ lanecast.quantize(x, 'float32', 'int8', shape, 'mxfp4');
 await load({ scale: true });
 // @ts-expect-error integers are rounded as the scaling says
 lanecast.quantize(x, 'float32', 'int8', shape, 'perRow', { intRounding: 'up' });
+// @ts-expect-error integers saturate under scales
+lanecast.quantize(x, 'float32', 'int8', shape, 'perRow', { floatToInt: 'wrap' });
