@@ -152,10 +152,19 @@ function bytesOf(data, what) {
   throw new LanecastError(`${what} is ${shown(data)}; it must be a typed array, a DataView or an ArrayBuffer`);
 }
 
-/** Returns the options; throws if they are not an object, or are an array. */
+/** What `for` finds in an object, inherited or its own, except what all objects have, and fields that are undefined. */
+function fieldsOf(object) {
+  // (An object without a prototype is slow to take apart, which a small cast would notice.)
+  const all = {};
+  for (const name in object) {
+    if (object[name] !== undefined && (!(name in Object.prototype) || Object.hasOwn(object, name))) all[name] = object[name];
+  }
+  return all;
+}
+
+/** Returns the fields of options; throws if they are no object of fields, but an array, a Map or a buffer, for example. */
 function objectOf(options, such = "{ rounding: 'up' }") {
-  const isIt = options !== null && typeof options === 'object' && !Array.isArray(options) && !ArrayBuffer.isView(options);
-  if (isIt) return options;
+  if (kind(options) === 'Object') return fieldsOf(options);
   throw new LanecastError(`the options are ${shown(options)}; they must be an object such as ${such}`);
 }
 
@@ -171,10 +180,10 @@ function lengthsOf(lengths, what) {
 /** The fields of a scaling, which is a name or an object; an iterable block is an array in them. */
 function scalingOf(scaling) {
   if (typeof scaling === 'string') return { format: scaling };
-  if (scaling === null || typeof scaling !== 'object') {
+  if (kind(scaling) !== 'Object') {
     throw new LanecastError(`the scaling is ${shown(scaling)}; it must be a name such as 'mx', or an object such as { block: [1, 128] }`);
   }
-  const fields = Object.fromEntries(Object.entries(scaling).filter(([, value]) => value !== undefined));
+  const fields = fieldsOf(scaling);
   if (fields.block !== undefined) fields.block = lengthsOf(fields.block, 'block');
   return fields;
 }
@@ -185,12 +194,22 @@ const linesOf = (fields, side) =>
 
 /** The option `stochastic` as text: its seed, and the index of the first element. */
 function wordsOf(value) {
-  const { seed, first = 0 } = value !== null && typeof value === 'object' ? value : { seed: value };
+  const { seed, first = 0, ...others } = kind(value) === 'Object' ? fieldsOf(value) : { seed: value };
+  for (const name of Object.keys(others)) throw new LanecastError(`stochastic has no field ${shown(name)}; its fields are seed, first`);
   for (const [name, number] of Object.entries({ seed, first })) {
     const isIt = Number.isSafeInteger(number) ? number >= 0 : typeof number === 'bigint' && number >= 0n && number < 1n << 64n;
     if (!isIt) throw new LanecastError(`the ${name} of stochastic is ${shown(number)}; it must be a non-negative safe integer, or a non-negative BigInt below 2n ** 64n`);
   }
   return `${seed} ${first}`;
+}
+
+/** A new array of bytes; an error if there is no memory for them, or no array is as long. */
+function room(bytes) {
+  try {
+    return new Uint8Array(bytes);
+  } catch (cause) {
+    throw new LanecastError(`no memory for a result of ${bytes} bytes`, { cause });
+  }
 }
 
 /** The array that the user gets: a typed array over the bytes where the dtype has one, otherwise the bytes. */
@@ -213,9 +232,7 @@ function scalingIn({ scaling, tensorScale }) {
 
 /** The options by which quantised elements are read; what is given comes first. */
 function optionsIn({ zeroPoints, packing, order }, given) {
-  const own = { zeroPoints, srcPacking: packing, srcOrder: order };
-  for (const [name, value] of Object.entries(objectOf(given))) if (value !== undefined) own[name] = value;
-  return own;
+  return { zeroPoints, srcPacking: packing, srcOrder: order, ...objectOf(given) };
 }
 
 /** Whether two views have bytes in common. */
@@ -262,7 +279,7 @@ export class Lanecast {
     const lines = [...first, from, to, ...last];
     for (const [name, value] of Object.entries(options)) {
       if (/[. ]/.test(name)) throw new LanecastError(`there is no option ${shown(name)}`);
-      if (value !== undefined) lines.push(`${name} ${name === 'stochastic' ? wordsOf(value) : typeof value === 'string' ? value : shown(value)}`);
+      lines.push(`${name} ${name === 'stochastic' ? wordsOf(value) : typeof value === 'string' ? value : shown(value)}`);
     }
     if (lines.some((line) => String(line).includes('\n'))) throw new LanecastError('a dtype, an option or a field of a scaling has a line break');
     return lines.join('\n');
@@ -291,7 +308,7 @@ export class Lanecast {
   #run(src, from, to, given, checked) {
     const { length, out, ...options } = objectOf(given);
     const source = bytesOf(src, 'the source');
-    const room = out === undefined ? undefined : bytesOf(out, 'out');
+    const own = out === undefined ? undefined : bytesOf(out, 'out');
     const chunk = this.#prepare(from, to, options);
     mustHold(src, from, 'the source');
     mustHold(out, to, 'out');
@@ -304,7 +321,7 @@ export class Lanecast {
       const needed = length === undefined ? `not a whole number of elements of ${bits[0]} bits` : `but ${n} elements of ${bits[0]} bits take ${size(n, 0)}`;
       throw new LanecastError(`the source has ${source.length} bytes, ${needed}`);
     }
-    const result = room ?? new Uint8Array(size(n, 1));
+    const result = own ?? room(size(n, 1));
     if (result.length !== size(n, 1)) {
       throw new LanecastError(`out has ${result.length} bytes, but ${n} elements of ${to} take ${size(n, 1)}`);
     }
@@ -352,8 +369,9 @@ export class Lanecast {
       const help = Array.isArray(array) ? 'Float32Array.from(..) makes one, for example' : 'use cast(), which takes bytes and a dtype';
       throw new LanecastError(`the source is not a typed array: ${help}`);
     }
-    if (objectOf(options).out !== undefined) throw new LanecastError('castArray() always makes a new array: use cast(), which takes out');
-    return arrayOf(this.cast(array, from, to, options), to, options);
+    const fields = objectOf(options);
+    if (fields.out !== undefined) throw new LanecastError('castArray() always makes a new array: use cast(), which takes out');
+    return arrayOf(this.cast(array, from, to, fields), to, fields);
   }
 
   /** Runs a scaled cast. `read` has the elements, and their scales and zero points if they are given; what is written is returned. */
@@ -380,8 +398,10 @@ export class Lanecast {
       });
       if (scaled_run() === 0) this.#fail();
       const [codes, scales, zeros] = [0, 1, 2].map((i) => {
-        const at = scaled_result(i) >>> 0;
-        return this.#bytes.slice(at, at + (scaled_length(i) >>> 0));
+        const [at, length] = [scaled_result(i) >>> 0, scaled_length(i) >>> 0];
+        const made = room(length);
+        made.set(this.#bytes.subarray(at, at + length));
+        return made;
       });
       const tensorScale = scaled_tensor() === -1 ? {} : { tensorScale: scaled_tensor() };
       const zeroPoints = what === 'affine' ? arrayOf(zeros, to, given) : what === 'given' ? read[2] : undefined;
@@ -408,6 +428,9 @@ export class Lanecast {
     const { scales, zeroPoints, affine = false, ...rest } = objectOf(options);
     if (typeof affine !== 'boolean') throw new LanecastError(`affine is ${shown(affine)}; it must be true or false`);
     if (scales === undefined && zeroPoints !== undefined) throw new LanecastError('zeroPoints are given without scales: give both, or find both with affine: true');
+    if (affine && to !== 'int4' && to !== 'int8') {
+      throw new LanecastError(`affine: true finds zero points of int4 and int8, not of ${shown(to)}, for which scales and zeroPoints must be given`);
+    }
     if (scales !== undefined && affine) throw new LanecastError('affine: true finds scales and zero points: give no scales with it');
     const what = scales !== undefined ? 'given' : affine ? 'affine' : 'found';
     return this.#scaled(what, from, to, shape, [scaling], rest, [src, scales, zeroPoints]);

@@ -66,6 +66,31 @@ for (const lanecast of both) {
     assert.ok(out[0] === 1 && out[1] === -0.3125 && returned.buffer === out.buffer);
   });
 
+  test(`${lanecast.isa}: options that are inherited count as those of one's own`, () => {
+    const x = new Float32Array([1.03, -1.03, 1e9]);
+    const up = [0x39, 0xb8, 0x7e];
+    class Settings {
+      rounding = 'up';
+      saturate = undefined;
+      help() {}
+    }
+    for (const options of [Object.create({ rounding: 'up' }), new Settings(), Object.assign(Object.create(null), { rounding: 'up' }), Object.create({ rounding: 'down' }, { rounding: { value: 'up', enumerable: true } })]) {
+      assert.deepEqual([...lanecast.castArray(x, 'float8_e4m3fn', options)], up);
+      assert.deepEqual([...lanecast.cast(x, 'float32', 'float8_e4m3fn', options)], up);
+    }
+    const out = new Uint8Array(3);
+    lanecast.cast(x, 'float32', 'float8_e4m3fn', Object.create({ out, rounding: 'up', length: 3 }));
+    assert.deepEqual([...out], up);
+    assert.ok(lanecast.castArray(x, 'int16', Object.create({ dstOrder: 'big' })) instanceof Uint8Array);
+    assert.throws(() => lanecast.castArray(x, 'int8', Object.create({ colour: 'red' })), /no option "colour"/);
+    Object.prototype.rounding = 'up';
+    try {
+      assert.deepEqual([...lanecast.castArray(x, 'float8_e4m3fn', {})], [0x38, 0xb8, 0x7e], 'what all objects have is nobody\'s option');
+    } finally {
+      delete Object.prototype.rounding;
+    }
+  });
+
   test(`${lanecast.isa}: stochastic rounding, the same in pieces, and beyond a chunk`, () => {
     const x = new Float32Array(200_001).fill(1 + 1 / 512);
     const cast = (array, stochastic) => lanecast.castArray(array, 'bfloat16', { stochastic });
@@ -227,6 +252,12 @@ for (const lanecast of both) {
     fails(() => lanecast.castArray(x, 'int8', null), /^the options are null/);
     fails(() => lanecast.cast(x, 'float32', 'int8', new Int8Array(2)), /^the options are of type Int8Array; they must be an object/);
     fails(() => lanecast.cast(x, 'float32', 'int8', []), /^the options are of type Array/);
+    for (const options of [new Map([['rounding', 'up']]), new ArrayBuffer(2), () => {}]) {
+      fails(() => lanecast.cast(x, 'float32', 'int8', options), /^the options are of type (Map|ArrayBuffer|Function); they must be an object/);
+    }
+    fails(() => lanecast.cast(x, 'float32', 'bfloat16', { stochastic: { seed: 1, index: 2 } }), /^stochastic has no field "index"; its fields are seed, first$/);
+    // 2^37 bytes, which no array has.
+    fails(() => lanecast.cast(new Uint8Array(2 ** 29), 'uint1', 'complex128', {}), /^no memory for a result of 68719476736 bytes$/);
     fails(() => lanecast.cast(x, 'float32', 'int8', { rounding: Symbol('up') }), /^rounding is "Symbol\(up\)"; it must be one of nearestEven/);
     fails(() => lanecast.cast(x, 'float32', 'int8', { rounding: Object.create(null) }), /^rounding is "of type Object"; it must be one of/);
     fails(() => lanecast.cast(x, 'float32', 'int8', { length: '2' }), /^length is "2"; it must be a number of elements/);

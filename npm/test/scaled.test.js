@@ -70,6 +70,16 @@ for (const lanecast of both) {
     const affine = lanecast.quantize(new Float32Array([0, 255]), 'float32', 'int8', [1, 2], { format: 'perRow', profile: 'compressed_tensors' }, { affine: true });
     assert.deepEqual([...affine.codes, ...affine.zeroPoints, ...affine.scales], [-128, 127, -128, 1]);
 
+    const found = Object.keys(lanecast.dtypes).filter((to) => {
+      try {
+        return lanecast.quantize(x, 'float32', to, 3, { format: 'perTensor', profile: 'compressed_tensors' }, { affine: true });
+      } catch (error) {
+        assert.equal(error.message, `affine: true finds zero points of int4 and int8, not of "${to}", for which scales and zeroPoints must be given`);
+      }
+    });
+    assert.deepEqual(found, ['int4', 'int8']);
+    fails(() => lanecast.quantize(x, 'float32', 'int8', 3, 'perTensor', { affine: true }), /^the profile lanecast finds no zero points .* use the profile compressed_tensors/);
+
     const mx = lanecast.quantize(numbers(200 * 256), 'float32', 'float8_e4m3fn', [200, 256], 'mx');
     const tiles = lanecast.quantize(numbers(200 * 256), 'float32', 'float8_e4m3fn', [200, 256], { format: 'mx', layout: 'swizzle32x4x4' });
     assert.deepEqual([mx.scales.length, tiles.scales.length, ...tiles.scaleShape], [1600, 2048, 200, 8]);
@@ -179,6 +189,10 @@ for (const lanecast of both) {
     fails(q([64], 'perTensor', { zeroPoints: new Int8Array(1) }), /^zeroPoints are given without scales/);
     fails(q([64], 'perTensor', { scales: new Float32Array(1), affine: true }), /^affine: true finds scales/);
     fails(q([64], 'perTensor', { affine: 1 }), /^affine is 1/);
+    fails(q([64], [32]), /^the scaling is of type Array; it must be a name/);
+    fails(q([64], new Map([['block', 32]])), /^the scaling is of type Map; it must be a name/);
+    assert.deepEqual(q([64], Object.create({ block: 32 }))().scaling, { block: 32 });
+    fails(q([64], Object.create({ blocks: 32 })), /^a scaling has no field "blocks"/);
     fails(q([64], 'perTensor', { scales: new Float32Array(2) }), /\[1\] scales of float32, which take 4 bytes; there are 8 bytes/);
     fails(q([64], 'perTensor', { scales: [1] }), /^scales is of type Array; it must be a typed array/);
     fails(() => lanecast.dequantize(new Uint8Array(256), 'int8', 'float32', [64], new Uint8Array(2), 'mx'), /^the source has 256 bytes/);
