@@ -48,6 +48,15 @@ export interface CastOptions {
   isa?: 'scalar' | 'simd128';
 }
 
+/** The options of `castArray`. */
+export type ArrayOptions = Omit<CastOptions, 'out'> & {
+  out?: undefined;
+  /** The dtype of the array. Default: that of its class, which for bytes is uint8. */
+  from?: DType;
+};
+/** Those with which results may be numbers. */
+type NumberOptions = Omit<ArrayOptions, 'dstPacking' | 'dstOrder'> & { dstPacking?: undefined; dstOrder?: 'little' };
+
 /** A named scaling: which elements share a scale, and the dtype of scales. Other scalings are objects: `Scaling`. */
 export type Format = 'mx' | 'nvfp4' | 'deepseek' | 'perTensor' | 'perRow';
 
@@ -192,14 +201,13 @@ export class Lanecast {
   castChecked(
     src: Elements, from: DType, to: DType, options?: CastOptions,
   ): { bytes: Uint8Array; report: CastReport };
-  /** Casts a typed array, whose type gives its dtype, to a new typed array, or to bytes if the target has none. The result is also
-   * bytes for float16 if the engine has no Float16Array, for packed dtypes, and with `dstPacking` or `dstOrder: 'big'`. */
-  castArray<T extends DType>(
-    array: TypedArray, to: T, options?: Omit<CastOptions, 'out' | 'dstPacking' | 'dstOrder'> & { out?: undefined; dstPacking?: undefined; dstOrder?: 'little' },
-  ): ArrayOf<T>;
-  castArray(array: TypedArray, to: DType, options: Omit<CastOptions, 'out'> & { out?: undefined; dstPacking: Packing }): Bytes;
-  castArray(array: TypedArray, to: DType, options: Omit<CastOptions, 'out'> & { out?: undefined; dstOrder: 'big' }): Bytes;
-  castArray(array: TypedArray, to: DType, options?: Omit<CastOptions, 'out'> & { out?: undefined }): TypedArray;
+  /** Casts a typed array, whose type gives its dtype unless `from` does, to a new typed array, or to bytes if the target has none. The result
+   * is also bytes for float16 if the engine has no Float16Array, for packed dtypes, and with `dstPacking` or `dstOrder: 'big'`. */
+  castArray<T extends DType>(array: TypedArray, to: T, options?: NumberOptions): ArrayOf<T>;
+  castArray<T extends DType>(array: Elements, to: T, options: NumberOptions & { from: DType }): ArrayOf<T>;
+  castArray(array: TypedArray, to: DType, options: ArrayOptions & { dstPacking: Packing }): Bytes;
+  castArray(array: TypedArray, to: DType, options: ArrayOptions & { dstOrder: 'big' }): Bytes;
+  castArray(array: TypedArray, to: DType, options?: ArrayOptions): TypedArray;
   /** Quantises data of this shape: casts it to codes with scales, which are found or given as `scales` (with `zeroPoints`). With `affine`,
    * zero points are found too. Needs a module that was loaded with `scaled: true`. */
   quantize<T extends DType, S extends Elements = TypedArray, Z extends Elements = ArrayOf<T>>(

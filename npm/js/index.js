@@ -362,14 +362,13 @@ export class Lanecast {
     return this.#run(src, from, to, options, true);
   }
 
-  /** Casts a typed array, whose type gives its dtype, to a new typed array, or to bytes if the target has none. */
+  /** Casts a typed array, whose type gives its dtype unless `from` does, to a new typed array, or to bytes if the target has none. */
   castArray(array, to, options = {}) {
-    const from = OF_ARRAY[nameOf(array)];
+    const { from = OF_ARRAY[nameOf(array)], ...fields } = objectOf(options);
     if (from === undefined) {
-      const help = Array.isArray(array) ? 'Float32Array.from(..) makes one, for example' : 'use cast(), which takes bytes and a dtype';
+      const help = Array.isArray(array) ? 'Float32Array.from(..) makes one, for example' : "from says what bytes are, as in { from: 'float32' }";
       throw new LanecastError(`the source is not a typed array: ${help}`);
     }
-    const fields = objectOf(options);
     if (fields.out !== undefined) throw new LanecastError('castArray() always makes a new array: use cast(), which takes out');
     return arrayOf(this.cast(array, from, to, fields), to, fields);
   }

@@ -32,6 +32,11 @@ for (const lanecast of both) {
     const codes = lanecast.castArray(x, 'bfloat16');
     assert.ok(codes instanceof Uint8Array && codes.length === 14);
     assert.deepEqual([...lanecast.castArray(new Float32Array([1.5, 2, -3]), 'float4_e2m1fn')], [0x43, 0x0d]);
+    // Of what dtype bytes are castArray is told.
+    const eights = lanecast.castArray(x, 'float8_e4m3fn');
+    assert.deepEqual(lanecast.castArray(eights, 'float32', { from: 'float8_e4m3fn' }), new Float32Array([1, -0.3125, 448, NaN, 448, 0, -0]));
+    assert.deepEqual(lanecast.castArray(new DataView(codes.buffer, 0, 2), 'float64', { from: 'bfloat16' }), new Float64Array([1]));
+    assert.deepEqual(lanecast.castArray(codes.buffer, 'int8', { from: 'bfloat16', length: 7 }), new Int8Array([1, 0, 127, 0, 127, 0, 0]));
   });
 
   test(`${lanecast.isa}: options`, () => {
@@ -246,6 +251,10 @@ for (const lanecast of both) {
     fails(() => lanecast.cast(x, 'float32', 'int8', { profile: 'pytorch' }), /onnx, numpy, torch/);
     fails(() => lanecast.cast(x, 'float32', 'int8', { colour: 'red' }), /no option "colour"/);
     fails(() => lanecast.castArray([1], 'int8'), /not a typed array/);
+    fails(() => lanecast.castArray(x.buffer, 'int8'), /not a typed array: from says what bytes are, as in \{ from: 'float32' \}$/);
+    fails(() => lanecast.castArray(x, 'int8', { from: 'float64' }), /^the source is a Float32Array, but its dtype is float64/);
+    fails(() => lanecast.castArray(x, 'int8', { from: 5 }), /^the dtype of the source is 5/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', { from: 'float32' }), /^there is no option "from"/);
     if (lanecast.isa === 'scalar') fails(() => lanecast.cast(x, 'float32', 'int8', { isa: 'simd128' }), /simd128/);
     fails(() => lanecast.cast(x, 'float32', 'int8', null), /^the options are null; they must be an object/);
     fails(() => lanecast.cast(x, 'float32', 'int8', 'up'), /^the options are "up"; they must be an object/);

@@ -8,6 +8,8 @@ const shape: readonly number[] = [64, 96];
 // The page's examples.
 const codes = lanecast.castArray(x, 'float8_e4m3fn');
 export const bytes: Uint8Array = codes;
+export const back: Float32Array = lanecast.castArray(codes, 'float32', { from: 'float8_e4m3fn' });
+export const buffer: Float64Array = lanecast.castArray(new ArrayBuffer(4), 'float64', { from: 'bfloat16', rounding: 'up' });
 lanecast.cast(codes, 'float8_e4m3fn', 'float32', { out: new Float32Array(codes.length) });
 export const numbers: Float64Array = lanecast.castArray(new Int32Array([1, 300]), 'float64');
 export const first: number | undefined = lanecast.castChecked(x, 'float32', 'int8').report.first;
@@ -51,6 +53,8 @@ lanecast.castArray(x, 'int8', { round: 'up' });
 lanecast.castArray(x, 'int8', { rounding: 'sideways' });
 // @ts-expect-error not a typed array
 lanecast.castArray([1, 2], 'int8');
+// @ts-expect-error not a typed array, and no dtype
+lanecast.castArray(new ArrayBuffer(4), 'int8');
 // @ts-expect-error castArray makes a new array
 lanecast.castArray(x, 'int8', { out: new Int8Array(x.length) });
 // @ts-expect-error no scales
