@@ -8,7 +8,12 @@ use super::simd::{Simd, Task};
 /// Raises `found`, the largest magnitude of each group of `group` floats of 16 or 32 bits, to the largest of these elements.
 /// Magnitudes are the bits without the sign, which compare as integers; NaN is the largest.
 pub(crate) fn largest(isa: Present, src: &[u8], bits: u32, group: usize, found: &mut [u32]) {
-    let ran = on!(isa, isa => isa.run(Groups { src, bits, group, found, wide: None }));
+    extremes(isa, src, bits, group, &mut [], found);
+}
+
+/// As [`largest`], of the negative elements in `low` and of the others in `high`; of all in `high` if `low` is empty.
+pub(crate) fn extremes(isa: Present, src: &[u8], bits: u32, group: usize, low: &mut [u32], high: &mut [u32]) {
+    let ran = on!(isa, isa => isa.run(Groups { src, bits, group, low, high, wide: None }));
     debug_assert!(ran.is_some());
 }
 
@@ -30,16 +35,18 @@ pub(crate) fn largest_f64(
     found: &mut [u64],
 ) {
     let wide = Some(Wide { values, limit, side, found });
-    let ran = on!(isa, isa => isa.run(Groups { src: &[], bits: 64, group, found: &mut [], wide }));
+    let ran =
+        on!(isa, isa => isa.run(Groups { src: &[], bits: 64, group, low: &mut [], high: &mut [], wide }));
     debug_assert!(ran.is_some());
 }
 
-/// The arguments of [`largest`] and [`largest_f64`].
+/// The arguments of [`extremes`] and [`largest_f64`].
 struct Groups<'a> {
     src: &'a [u8],
     bits: u32,
     group: usize,
-    found: &'a mut [u32],
+    low: &'a mut [u32],
+    high: &'a mut [u32],
     /// For [`largest_f64`].
     wide: Option<Wide<'a>>,
 }
@@ -92,9 +99,15 @@ impl<I: Simd> Task<I> for Groups<'_> {
 
     #[inline(always)]
     fn call(self, isa: I) {
-        let Self { src, bits, group, found, wide } = self;
+        let Self { src, bits, group, low, high: found, wide } = self;
         if let Some(wide) = wide {
             return wide.groups(group);
+        }
+        if !low.is_empty() {
+            return match bits {
+                32 => both::<I, 4>(isa, src, group, low, found),
+                _ => both::<I, 2>(isa, src, group, low, found),
+            };
         }
         if group == 1 {
             // Every element is a group.
@@ -129,6 +142,41 @@ impl<I: Simd> Task<I> for Groups<'_> {
             *found = (*found).max(most);
         }
     }
+}
+
+/// Raises `low` and `high` to the largest magnitudes of the negative and of the other elements of each group. As unsigned integers,
+/// negative elements are the largest; as signed ones, the others are.
+#[inline(always)]
+fn both<I: Simd, const WIDTH: usize>(isa: I, src: &[u8], group: usize, low: &mut [u32], high: &mut [u32]) {
+    let sign = const { 1 << (8 * WIDTH - 1) };
+    for ((low, high), mut elements) in low.iter_mut().zip(high).zip(src.chunks((WIDTH * group).max(1))) {
+        let mut all = [isa.splat32(0); 2];
+        while let Some(x) = next(isa, &mut elements) {
+            all[0] = larger::<I, WIDTH>(isa, all[0], x);
+            all[1] = if WIDTH == 4 { isa.max_s32(all[1], x) } else { isa.max_s16(all[1], x) };
+        }
+        let (least, most) = (of_register::<I, WIDTH>(isa, all[0]), of_register::<I, WIDTH>(isa, all[1]));
+        *low = (*low).max(least.saturating_sub(sign));
+        *high = (*high).max(most);
+    }
+}
+
+/// Loads the next register of a group; the last one is followed by zeros, which change no largest magnitude.
+#[inline(always)]
+fn next<I: Simd>(isa: I, elements: &mut &[u8]) -> Option<I::V> {
+    if elements.is_empty() || elements.len() >= I::BYTES {
+        return isa.load_next(elements);
+    }
+    let mut room = [0; 64];
+    isa.fill(&mut room[..I::BYTES], elements);
+    *elements = &[];
+    isa.load_next(&mut &room[..])
+}
+
+/// The largest lane.
+#[inline(always)]
+fn of_register<I: Simd, const WIDTH: usize>(isa: I, all: I::V) -> u32 {
+    if WIDTH == 4 { isa.most_u32(all) } else { isa.most_u16(all) }
 }
 
 #[inline(always)]
@@ -249,8 +297,7 @@ fn unsigned<const WIDTH: usize>() -> u32 {
 /// The largest magnitude of one group.
 #[inline(always)]
 fn most<I: Simd, const WIDTH: usize>(isa: I, mut elements: &[u8]) -> u32 {
-    let mask = unsigned::<WIDTH>();
-    let lanes = isa.splat32(mask);
+    let lanes = isa.splat32(unsigned::<WIDTH>());
     let mut all = [isa.splat32(0); 2];
     while let Some((mut both, rest)) = elements.split_at_checked(2 * I::BYTES)
         && let (Some(a), Some(b)) = (isa.load_next(&mut both), isa.load_next(&mut both))
@@ -259,15 +306,8 @@ fn most<I: Simd, const WIDTH: usize>(isa: I, mut elements: &[u8]) -> u32 {
         all[1] = larger::<I, WIDTH>(isa, all[1], isa.and(b, lanes));
         elements = rest;
     }
-    if let Some(last) = isa.load_next(&mut elements) {
-        all[0] = larger::<I, WIDTH>(isa, all[0], isa.and(last, lanes));
+    while let Some(x) = next(isa, &mut elements) {
+        all[0] = larger::<I, WIDTH>(isa, all[0], isa.and(x, lanes));
     }
-    let both = larger::<I, WIDTH>(isa, all[0], all[1]);
-    let mut most = if WIDTH == 4 { isa.most_u32(both) } else { isa.most_u16(both) };
-    for x in elements.as_chunks::<WIDTH>().0 {
-        let mut bytes = [0; 4];
-        bytes[..WIDTH].copy_from_slice(x);
-        most = most.max(u32::from_le_bytes(bytes) & mask & (u32::MAX >> (32 - 8 * WIDTH)));
-    }
-    most
+    of_register::<I, WIDTH>(isa, larger::<I, WIDTH>(isa, all[0], all[1]))
 }

@@ -97,6 +97,8 @@ impl<'a, D> Destination<'a, D> {
 pub(crate) trait Plain {}
 #[cfg(isa = "vector")]
 impl Plain for f64 {}
+#[cfg(isa = "vector")]
+impl Plain for u64 {}
 
 #[cfg(isa = "vector")]
 impl<'a, D: Plain> Destination<'a, D> {

@@ -132,8 +132,8 @@ pub trait ParallelFor: Sync {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Progress {
-    /// How many elements have been cast. In scaled casts it counts pieces of the work, and begins again at 0, with
-    /// another total, after a pass that finds the tensor scale, and after one that finds the one scale of all elements.
+    /// How many elements have been cast. In scaled casts it counts pieces of the work, and begins again at 0 after
+    /// a pass that only finds something: the tensor scale, the one scale of all elements, or scales with zero points.
     pub done: usize,
     /// The value of `done` at the end of the cast.
     pub total: usize,
@@ -448,14 +448,14 @@ impl<'a> Tasks<'a> {
     }
 
     /// Calls `task` with every number below `count`, on several threads. `size` says how much of `total` each task is. Returns how much
-    /// was done, which is less than `total` if a task or the progress callback has stopped the work.
+    /// was done, and whether a task or the progress callback has stopped the work, perhaps when all was done.
     pub(crate) fn run(
         &self,
         count: usize,
         total: usize,
         size: &(dyn Fn(usize) -> usize + Sync),
         task: &(dyn Fn(usize) -> ControlFlow<()> + Sync),
-    ) -> usize {
+    ) -> (usize, bool) {
         let (next, done, stopped) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         let step = || {
             let i = next.fetch_add(1, Ordering::Relaxed);
@@ -484,7 +484,7 @@ impl<'a> Tasks<'a> {
         }
         // The calling thread does what no other thread has taken.
         work(0);
-        done.into_inner()
+        (done.into_inner(), stopped.into_inner())
     }
 }
 

@@ -14,6 +14,7 @@ fn main() {
         suite.test(&format!("views, {name}"), move |isa| views(isa, bits));
         suite.test(&format!("scaled, {name}"), move |isa| scaled(isa, bits));
         suite.test(&format!("tensor scales, {name}"), move |isa| factors(isa, bits));
+        suite.test(&format!("zero points, {name}"), move |isa| zero_points(isa, bits));
         suite.test(&format!("scales of every size, {name}"), move |isa| scales(isa, bits));
     }
     if control::HOSTILE.is_empty() {
@@ -185,6 +186,39 @@ fn factors(isa: Isa, bits: u64) {
                 "{isa}: {from}, {tensor:?}, changed the environment: {found:x} to {left:x}"
             );
             assert_eq!(got, expected, "{isa}: {from}, {tensor:?}, depends on the environment");
+        }
+    }
+}
+
+/// Zero points of numbers without NaN and Inf, some of them subnormal: each group has magnitudes of its own.
+fn zero_points(isa: Isa, bits: u64) {
+    use lanecast::scaled::{Profile, Quantizer, Scaling};
+    let values: Vec<u8> = (0..1024)
+        .flat_map(|i| {
+            let x = ((i * 37) % 101) as f32 - 40.3;
+            (x * 2f32.powi(-i / 32 * 5)).to_ne_bytes()
+        })
+        .collect();
+    for from in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        let mut src = vec![0; 1024 * from.itemsize()];
+        lanecast::cast_bytes(&values, DType::F32, &mut src, from, 1024).unwrap();
+        for to in [DType::I8, DType::I4] {
+            let scaling = Scaling::blocks(&[32], from).profile(Profile::CompressedTensors);
+            let Ok(q) = Quantizer::new(from, to, &scaling, &CastOptions::new().isa(isa)) else { continue };
+            let run = || {
+                let (mut codes, mut scales, mut zeros) = ([0; 1024], [0; 32 * 8], [0; 32]);
+                let [codes_here, scales_here, zeros_here] = [
+                    &mut codes[..q.code_bytes(&[1024]).unwrap()],
+                    &mut scales[..q.scale_bytes(&[1024]).unwrap()],
+                    &mut zeros[..to.byte_len(32, CastOptions::new().dst_packing).unwrap()],
+                ];
+                q.quantize_affine(&src, &[1024], codes_here, scales_here, zeros_here).unwrap();
+                (codes, scales, zeros)
+            };
+            let expected = run();
+            let (got, found, left) = control::under(bits, run);
+            assert_eq!(found, left, "{isa}: {from} -> {to} changed the environment: {found:x} to {left:x}");
+            assert!(got == expected, "{isa}: {from} -> {to} depends on the environment");
         }
     }
 }

@@ -164,7 +164,7 @@ impl Caster {
                 }
             }
         };
-        let done = tasks.run(slices.count(), elements, &|i| slices.elements(i), &report_slice);
+        let (done, _) = tasks.run(slices.count(), elements, &|i| slices.elements(i), &report_slice);
         let (report, error) = *found.lock();
         match error {
             Some(error) => Err(error),

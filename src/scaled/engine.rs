@@ -7,6 +7,8 @@ use core::iter::repeat_n;
 use core::ops::Range;
 
 use super::codes::{Codes, Elements, Scales, Scratch, TILE, ZeroPoints};
+#[cfg(isa = "vector")]
+use super::divide;
 use super::error::Error;
 use super::exact::Exact;
 use super::memory::{array, collect};
@@ -129,10 +131,10 @@ pub(super) trait Source: Sync {
         Ok(false)
     }
 
-    /// Whether the kernels can read the buffer itself.
+    /// Returns the buffer, if it has the floats themselves.
     #[cfg(isa = "vector")]
-    fn is_there(&self) -> bool {
-        false
+    fn buffer(&self) -> Option<&Floats<'_>> {
+        None
     }
 }
 
@@ -165,10 +167,7 @@ impl Source for Floats<'_> {
         _: &Range<usize>,
         _: &'a mut Vec<u8>,
     ) -> Result<Option<(&'a [u8], usize)>, Error> {
-        let is_right = self.elements.present().isa() != Isa::Scalar
-            && self.quantize.from.bits() <= 32
-            && !self.elements.options().src_order.is_swapped();
-        Ok(is_right.then_some((self.bytes, 0)))
+        Ok(self.readable().map(|bytes| (bytes, 0)))
     }
 
     #[cfg(isa = "vector")]
@@ -180,8 +179,19 @@ impl Source for Floats<'_> {
     }
 
     #[cfg(isa = "vector")]
-    fn is_there(&self) -> bool {
-        true
+    fn buffer(&self) -> Option<&Floats<'_>> {
+        Some(self)
+    }
+}
+
+#[cfg(isa = "vector")]
+impl Floats<'_> {
+    /// Returns the bytes, if the kernels can read them.
+    pub(super) fn readable(&self) -> Option<&[u8]> {
+        let is_right = self.elements.present().isa() != Isa::Scalar
+            && self.quantize.from.bits() <= 32
+            && !self.elements.options().src_order.is_swapped();
+        is_right.then_some(self.bytes)
     }
 }
 
@@ -316,7 +326,7 @@ impl Rect {
     }
 
     /// Returns the elements of each row as a range, in a grid whose rows have `width` elements.
-    fn elements(&self, width: usize) -> impl Iterator<Item = Range<usize>> {
+    pub(super) fn elements(&self, width: usize) -> impl Iterator<Item = Range<usize>> {
         let columns = &self.columns;
         self.rows.clone().map(move |row| row * width + columns.start..row * width + columns.end)
     }
@@ -326,7 +336,7 @@ impl Quantizing<'_> {
     /// Returns the extremes of some elements.
     pub(super) fn extremes(&self, elements: Range<usize>, room: &mut Room) -> Result<Extremes, Error> {
         #[cfg(isa = "vector")]
-        if let Some(found) = self.largest_by_f64(&Rect::of(elements.clone(), 0..1), room)? {
+        if let Some(found) = self.largest(&Rect::of(elements.clone(), 0..1), room)? {
             return Ok(found.extremes(0));
         }
         let mut all = Extremes::NONE;
@@ -368,7 +378,7 @@ impl Quantizing<'_> {
     ) -> Result<(), Error> {
         let first = rect.scales.start;
         #[cfg(isa = "vector")]
-        let data = match self.largest_by_f64(rect, room)? {
+        let data = match self.largest(rect, room)? {
             Some(largest) => {
                 if let Some(numbers) = self.scales_by_f64(&largest, first, sink, room)? {
                     let each = |scale| {
@@ -401,21 +411,22 @@ impl Quantizing<'_> {
         room: &mut Room,
     ) -> Result<(), Error> {
         #[cfg(isa = "vector")]
-        let data = match self.largest_by_f64(rect, room)? {
-            Some(largest) if self.zero_points_by_f64(&largest, rect.scales.start, sink, zeros, room)? => {
-                return Ok(());
-            }
-            Some(largest) => collect((0..rect.scales.len()).map(|i| largest.extremes(i)))?,
-            None => self.extremes_of(rect, room)?,
-        };
-        #[cfg(not(isa = "vector"))]
+        if let Some(largest) = self.largest(rect, room)? {
+            return self.zero_points_by_f64(&largest, rect.scales.start, sink, zeros, room);
+        }
         let data = self.extremes_of(rect, room)?;
         for ((scale, data), zero) in rect.scales.clone().zip(&data).zip(zeros) {
-            let found = self.quantize.find(data, self.tensor, true);
-            sink.set(scale, found.code);
-            *zero = found.block.zero as u8;
+            *zero = self.zero_point(data, scale, sink);
         }
         Ok(())
+    }
+
+    /// Finds a scale and its zero point, and returns the code of the latter.
+    #[inline(never)] // It is called for a block.
+    fn zero_point(&self, data: &Extremes, scale: usize, sink: &mut Sink<'_>) -> u8 {
+        let found = self.quantize.find(data, self.tensor, true);
+        sink.set(scale, found.code);
+        found.block.zero as u8
     }
 
     fn cast_rect(
@@ -482,17 +493,25 @@ impl Quantizing<'_> {
 
 /// The largest magnitude of each block, as bits of float64.
 #[cfg(isa = "vector")]
-struct Largest {
-    /// Of the negative elements, if zero points are to be found, and then `high` is of the others. Else empty, and `high` is of
-    /// all elements.
-    low: Vec<u64>,
-    high: Vec<u64>,
+pub(super) struct Largest {
+    /// If zero points are to be found, those of the negative elements, and then those of the others. Else those of all elements.
+    pub(super) all: Vec<u64>,
+    /// How many are of negative elements.
+    pub(super) negative: usize,
 }
 
 #[cfg(isa = "vector")]
 impl Largest {
+    fn low(&self) -> &[u64] {
+        &self.all[..self.negative]
+    }
+
+    fn high(&self) -> &[u64] {
+        &self.all[self.negative..]
+    }
+
     fn extremes(&self, i: usize) -> Extremes {
-        Extremes::of_f64([self.low.get(i).copied().unwrap_or(0), self.high[i]])
+        Extremes::of_f64([self.low().get(i).copied().unwrap_or(0), self.high()[i]])
     }
 }
 
@@ -520,55 +539,61 @@ impl Quantizing<'_> {
         Ok(left)
     }
 
-    /// Finds the largest magnitudes of the blocks of a rectangle by way of float64: see [`Wide::largest`]. A rectangle with one
-    /// scale is taken as one block.
-    fn largest_by_f64(&self, rect: &Rect, room: &mut Room) -> Result<Option<Largest>, Error> {
+    /// Finds the largest magnitudes of the blocks of a rectangle, in registers of the dtype of the data or by way of float64. A
+    /// rectangle with one scale is taken as one block.
+    fn largest(&self, rect: &Rect, room: &mut Room) -> Result<Option<Largest>, Error> {
         let Some(wide) = self.wide else { return Ok(None) };
-        let room = WideRoom::of(&mut room.wide)?;
         let n = rect.scales.len();
-        let mut high = collect(repeat_n(0, n))?;
-        let mut low = collect(repeat_n(0, if self.affine { n } else { 0 }))?;
-        let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
-        let elements = &mut rect.elements(self.grid.width());
-        let base = rect.scales.start;
-        let mut both = [(Side::Negative, &mut low[..]), (Side::Positive, &mut high[..])];
-        let sides = if self.affine { &mut both[..] } else { &mut both[1..] };
-        if !self.affine {
-            sides[0].0 = Side::All;
-        }
-        let is_done = in_kernel_environment(|| wide.largest(load, self.grid, elements, base, room, sides))?;
-        Ok(is_done.then_some(Largest { low, high }))
+        let negative = if self.affine { n } else { 0 };
+        let mut largest = Largest { all: collect(repeat_n(0, negative + n))?, negative };
+        let is_done = in_kernel_environment(|| {
+            if divide::largest(self, rect, &mut largest)? {
+                return Ok(true);
+            }
+            let (low, high) = largest.all.split_at_mut(negative);
+            let mut both = [(Side::Negative, low), (Side::Positive, high)];
+            let sides = if self.affine { &mut both[..] } else { &mut both[1..] };
+            if !self.affine {
+                sides[0].0 = Side::All;
+            }
+            let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
+            let elements = &mut rect.elements(self.grid.width());
+            wide.largest(load, self.grid, elements, rect.scales.start, WideRoom::of(&mut room.wide)?, sides)
+        })?;
+        Ok(is_done.then_some(largest))
     }
 
-    /// Finds the scales from `first` on and the codes of their zero points, many at a time. Returns false if an extreme is out of
-    /// bounds: then they must be found one by one.
+    /// Finds the scales from `first` on and the codes of their zero points, many at a time, and one by one where an extreme is out
+    /// of bounds.
     fn zero_points_by_f64(
         &self,
-        Largest { low, high }: &Largest,
+        largest: &Largest,
         first: usize,
         sink: &mut Sink<'_>,
         zeros: &mut [u8],
         room: &mut Room,
-    ) -> Result<bool, Error> {
-        let Some(wide) = self.wide else { return Ok(false) };
-        if ![low, high].iter().all(|extremes| Wide::can_find_zero_points(extremes)) {
-            return Ok(false);
-        }
+    ) -> Result<(), Error> {
+        let Some(wide) = self.wide else { return Ok(()) };
         let Room { wide: place, scratch, .. } = room;
         let room = WideRoom::of(place)?;
-        let extremes = low.chunks(TILE).zip(high.chunks(TILE));
+        let extremes = largest.low().chunks(TILE).zip(largest.high().chunks(TILE));
         for (i, ((low, high), zeros)) in extremes.zip(zeros.chunks_mut(TILE)).enumerate() {
             let codes = in_kernel_environment(|| wide.zero_points([low, high], zeros, room, scratch))?;
             sink.set_all(first + i * TILE, low.len(), codes);
         }
-        Ok(true)
+        let is_out =
+            |i: &usize| ![largest.low()[*i], largest.high()[*i]].iter().all(Wide::can_find_zero_point);
+        for i in (0..zeros.len()).filter(is_out) {
+            zeros[i] = self.zero_point(&largest.extremes(i), first + i, sink);
+        }
+        Ok(())
     }
 
     /// Finds the scales from `first` on, many at a time, and returns what elements are divided by ([`Blocks::numbers`]). None
     /// if this scaling must find them one by one.
     fn scales_by_f64(
         &self,
-        Largest { high, .. }: &Largest,
+        largest: &Largest,
         first: usize,
         sink: &mut Sink<'_>,
         room: &mut Room,
@@ -576,6 +601,7 @@ impl Quantizing<'_> {
         let Some(wide) = self.wide.filter(|wide| wide.finds(0)) else { return Ok(None) };
         let Room { wide: place, scratch, .. } = room;
         let room = WideRoom::of(place)?;
+        let high = largest.high();
         let mut numbers = collect(repeat_n(0.0, high.len()))?;
         for (i, (largest, numbers)) in high.chunks(TILE).zip(numbers.chunks_mut(TILE)).enumerate() {
             let first = first + i * TILE;

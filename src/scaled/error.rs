@@ -148,7 +148,8 @@ pub enum Error {
         /// The factor.
         value: f32,
     },
-    /// The [progress callback](crate::parallel::Parallel::progress) stopped the cast: the contents of the destination are unspecified.
+    /// The [progress callback](crate::parallel::Parallel::progress) stopped the cast: the contents of the destination, and of
+    /// scales and zero points that it finds, are unspecified.
     Cancelled,
     /// An error of a plain cast: the instruction set is not available, a view leaves its buffer, or there is no memory. In the
     /// last case the contents of the destination are unspecified.

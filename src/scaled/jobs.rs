@@ -50,7 +50,7 @@ impl Quantizing<'_> {
     /// stays in a cache.
     #[cfg(isa = "vector")]
     fn long(&self) -> usize {
-        if self.source.is_there() { LONG } else { 2 * PIECE }
+        if self.source.buffer().is_some() { LONG } else { 2 * PIECE }
     }
 
     /// Returns the extremes of all elements.
@@ -59,7 +59,7 @@ impl Quantizing<'_> {
         let count = self.grid.count;
         let chunks = (0..count).step_by(PIECE).map(|first| first..count.min(first.saturating_add(PIECE)));
         let all = Lock::new(Extremes::NONE);
-        each(how, self.source.size(), chunks, &|chunk| {
+        each(how, false, self.source.size(), chunks, &|chunk| {
             #[cfg(isa = "vector")]
             if !self.affine
                 && let Some(amax) = in_kernel_environment(|| divide::amax(self, chunk.clone()))?
@@ -110,7 +110,7 @@ impl Quantizing<'_> {
         let is_plain = scales.places.is_plain();
         let mut codes = collect(repeat_n(0, if is_plain { 0 } else { grid.scales }))?;
         let (mut dst, mut bytes, mut rest) = (dst, &mut scale_bytes[..], &mut codes[..]);
-        let mut zeros = zeros;
+        let (is_last, mut zeros) = (zeros.is_none(), zeros);
         let chunks = grid.pieces(wanted).map(|piece| {
             let size = self.write.at(piece.elements.end) - self.write.at(piece.elements.start);
             let now = dst.take(size);
@@ -127,7 +127,7 @@ impl Quantizing<'_> {
             (piece, now, sink, zeros)
         });
         let traffic = self.source.size().saturating_add(self.write.at(grid.count));
-        each(how, traffic, chunks, &|(piece, dst, mut sink, zeros)| {
+        each(how, is_last, traffic, chunks, &|(piece, dst, mut sink, zeros)| {
             self.piece(divide, &piece, dst, &mut sink, zeros)
         })?;
         for (i, code) in codes.into_iter().enumerate() {
@@ -277,7 +277,7 @@ impl Quantizing<'_> {
         let wanted = if divide.is_some() || self.wide.is_some() { self.long() } else { PIECE };
         #[cfg(not(isa = "vector"))]
         let wanted = PIECE;
-        each(how, traffic, chunks(self.grid, &self.write, dst, wanted), &|(elements, dst)| {
+        each(how, true, traffic, chunks(self.grid, &self.write, dst, wanted), &|(elements, dst)| {
             self.part(divide, given, elements, dst, block)
         })
     }
@@ -367,7 +367,7 @@ impl Dequantizing<'_> {
     ) -> Result<(), Error> {
         let traffic = self.bytes.len().saturating_add(dst.size());
         let chunks = chunks(self.grid, &self.write, dst, LONG);
-        each(how, traffic, chunks, &|(elements, dst)| {
+        each(how, true, traffic, chunks, &|(elements, dst)| {
             in_kernel_environment(|| multiply.run(elements, dst)).map(drop)
         })
     }
@@ -375,7 +375,7 @@ impl Dequantizing<'_> {
     /// Casts all elements by the reference.
     pub(super) fn run(&self, dst: Destination<'_, u8>, how: &Parallel<'_>) -> Result<(), Error> {
         let traffic = self.bytes.len().saturating_add(dst.size());
-        each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), &|(elements, mut dst)| {
+        each(how, true, traffic, chunks(self.grid, &self.write, dst, PIECE), &|(elements, mut dst)| {
             let base = elements.start;
             self.by_reference(elements, base, &mut dst, &mut Room::new()?)
         })
@@ -397,28 +397,31 @@ fn chunks<'a>(
     })
 }
 
-/// Runs every job on the threads of `how`. The first error stops it.
+/// Runs every job on the threads of `how`. The first error stops it, and so does the progress callback, unless all is done and
+/// this pass is the last one.
 fn each<J: Send>(
     how: &Parallel<'_>,
+    is_last: bool,
     traffic: usize,
     jobs: impl ExactSizeIterator<Item = J>,
     run: &(dyn Fn(J) -> Result<(), Error> + Sync),
 ) -> Result<(), Error> {
     let jobs = collect(jobs.map(|job| Lock::new(Some(job))))?;
     let error = Lock::new(None);
-    let done = Tasks::new(how, SERIAL_BELOW, traffic).run(jobs.len(), jobs.len(), &|_| 1, &|i| {
-        let job = jobs[i].lock().take();
-        match job.map_or(Ok(()), run) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(found) => {
-                error.lock().get_or_insert(found);
-                ControlFlow::Break(())
+    let (done, is_stopped) =
+        Tasks::new(how, SERIAL_BELOW, traffic).run(jobs.len(), jobs.len(), &|_| 1, &|i| {
+            let job = jobs[i].lock().take();
+            match job.map_or(Ok(()), run) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(found) => {
+                    error.lock().get_or_insert(found);
+                    ControlFlow::Break(())
+                }
             }
-        }
-    });
+        });
     match error.into_inner() {
         Some(error) => Err(error),
-        None if done == jobs.len() => Ok(()),
+        None if done == jobs.len() && (is_last || !is_stopped) => Ok(()),
         None => Err(Error::Cancelled),
     }
 }

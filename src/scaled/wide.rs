@@ -345,14 +345,15 @@ impl Wide {
         Ok(true)
     }
 
-    /// Whether [`Wide::zero_points`] can compute with these magnitudes.
-    pub(super) fn can_find_zero_points(magnitudes: &[u64]) -> bool {
-        magnitudes.iter().all(|magnitude| *magnitude == 0 || (LEAST..MOST_F32).contains(magnitude))
+    /// Whether [`Wide::zero_points`] can compute with this magnitude.
+    pub(super) fn can_find_zero_point(magnitude: &u64) -> bool {
+        *magnitude == 0 || (LEAST..MOST_F32).contains(magnitude)
     }
 
     /// Computes the codes of the scales and of the zero points of up to a tile of blocks from the largest magnitudes of their
     /// negative and of their other elements, by compressed-tensors' steps. They round to the dtype of the data after each operation;
-    /// float64 is that dtype, or has more than twice its bits, so that to round twice changes nothing.
+    /// float64 is that dtype, or has more than twice its bits, so that to round twice changes nothing. Results are arbitrary where
+    /// [`Wide::can_find_zero_point`] is false.
     pub(super) fn zero_points<'a>(
         &self,
         [low, high]: [&[u64]; 2],

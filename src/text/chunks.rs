@@ -57,17 +57,14 @@ pub(super) struct Texts<O> {
 impl<O: Offset> Texts<O> {
     /// No texts yet, with room for the offsets of `ends` texts.
     fn new(ends: usize) -> Result<Self, Error> {
-        let mut texts = Self { ends: Vec::new(), bytes: Vec::new() };
-        let reserved = texts.ends.try_reserve_exact(ends);
-        reserved.map_err(|_| Error::Allocation { bytes: ends.saturating_mul(size_of::<O>()) })?;
-        Ok(texts)
+        Ok(Self { ends: room(ends)?, bytes: Vec::new() })
     }
 
     /// Appends the text that `write` appends to its argument: at most [`LONGEST`] bytes.
     #[inline]
     pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
         if self.bytes.try_reserve(LONGEST).is_err() {
-            return Err(Error::Allocation { bytes: self.bytes.len() });
+            return Err(no_memory(self.bytes.len()));
         }
         write(&mut self.bytes);
         // This may wrap around: `join` checks the last offset, which is the largest.
@@ -96,7 +93,7 @@ pub(super) fn join<O: Offset>(
             write(range, &mut texts).map(|()| texts)
         })?;
         let bytes = parts.iter().map(|part| part.bytes.len()).sum();
-        texts.bytes.try_reserve_exact(bytes).map_err(|_| Error::Allocation { bytes })?;
+        texts.bytes.try_reserve_exact(bytes).map_err(|_| no_memory(bytes))?;
         for part in parts {
             let start = texts.bytes.len();
             texts.bytes.extend_from_slice(&part.bytes);
@@ -151,9 +148,15 @@ pub(super) fn each_range<T: Send>(
 /// An empty vector with room for `len` items.
 pub(super) fn room<T>(len: usize) -> Result<Vec<T>, Error> {
     let mut room = Vec::new();
-    let reserved = room.try_reserve_exact(len);
-    reserved.map_err(|_| Error::Allocation { bytes: len.saturating_mul(size_of::<T>()) })?;
-    Ok(room)
+    match room.try_reserve_exact(len) {
+        Ok(()) => Ok(room),
+        Err(_) => Err(no_memory(len.saturating_mul(size_of::<T>()))),
+    }
+}
+
+#[cold]
+pub(super) fn no_memory(bytes: usize) -> Error {
+    Error::Allocation { bytes }
 }
 
 /// Calls `work` with every number below `chunks`, on all threads. Of several errors, that of the first chunk is returned.

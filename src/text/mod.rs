@@ -70,7 +70,7 @@ pub use error::{Error, Reason};
 pub use format::Notation;
 pub use source::Offset;
 
-use chunks::{CHUNK, each_chunk, each_range, join, parse_chunk, refuse_complex, room};
+use chunks::{CHUNK, each_chunk, each_range, join, no_memory, parse_chunk, refuse_complex, room};
 use format::{LONGEST, Writer};
 use parse::{Grammar, parse};
 #[cfg(feature = "onnx")]
@@ -240,7 +240,7 @@ pub fn format_slice_with<S: Element>(src: &[S], notation: Notation) -> Result<Ve
             text.clear();
             writer.write(S::DTYPE, element.to_codes()[0], &mut text);
             let mut string = String::new();
-            string.try_reserve_exact(text.len()).map_err(|_| Error::Allocation { bytes: text.len() })?;
+            string.try_reserve_exact(text.len()).map_err(|_| no_memory(text.len()))?;
             string.push_str(core::str::from_utf8(&text).unwrap_or_default());
             strings.push(string);
         }

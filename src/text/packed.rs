@@ -206,6 +206,7 @@ impl<O: Offset> Pass for Formatting<'_, O> {
 }
 
 /// A vector of `len` codes, which are 0.
+#[inline(never)] // Once for each width.
 fn zeros<T: Element>(len: usize) -> Result<Vec<T>, Error> {
     let mut codes = room(len)?;
     codes.resize(len, T::from_codes([0; 2]));

@@ -74,7 +74,7 @@ unsafe fn par_cast(
         ControlFlow::Continue(())
     };
     match tasks.run(slices.count(), walk.elements, &|i| slices.elements(i), &cast) {
-        done if done < walk.elements => Err(Error::Cancelled { done, elements: walk.elements }),
+        (done, _) if done < walk.elements => Err(Error::Cancelled { done, elements: walk.elements }),
         _ => Ok(()),
     }
 }

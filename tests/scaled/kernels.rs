@@ -1,9 +1,12 @@
 //! Every instruction set against the reference: all formats, profiles, lengths, alignments, and blocks that are not numbers.
 
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
 use lanecast::bits::F8E4M3FN;
 use lanecast::parallel::Parallel;
 use lanecast::scaled::{
-    Dequantizer, Losses, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling,
+    Dequantizer, Error, Losses, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling,
     TensorScale,
 };
 use lanecast::{CastOptions, DType, Isa, NanToFinite, Packing, Rounding};
@@ -50,6 +53,8 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("a factor of the target beside a power of two", factor_beside_powers);
     suite.test_beside_reference("every short length", every_length);
     suite.test_beside_reference("more than a chunk", more_than_a_chunk);
+    suite.test_beside_reference("zero points of more than a piece", affine_pieces);
+    suite.test("stopped at the end of a pass", stopped);
     suite.test("factors under which a scale is no number", small_factors);
     suite.test("scales and losses at the ends of what dtypes hold", at_the_ends);
     suite.test("nothing to round before a scale of torchao's is found", nothing_to_round);
@@ -1739,6 +1744,80 @@ fn more_than_a_chunk(isa: Isa) {
         assert!(reference.1 == fast.1, "{isa}: scales of {element} {scaling:?}");
         assert_eq!(first_difference(&reference.0, &fast.0), None, "{isa}: {element} {scaling:?}");
         assert_eq!(first_difference(&reference.2, &fast.2), None, "{isa}: {element} {scaling:?}");
+    }
+}
+
+/// Zero points and scales of several pieces, some of them with a block that is left to the reference.
+fn affine_pieces(isa: Isa) {
+    let random = &mut Random::new(9);
+    for (from, to, scaling, shape) in [
+        (DType::BF16, DType::I4, Scaling::blocks(&[32], DType::BF16), [300, 2048]),
+        (DType::F32, DType::I8, Scaling::per_axis(0), [5, 120_001]),
+        (DType::F32, DType::I4, Scaling::per_axis(1), [200, 2001]),
+        (DType::F64, DType::I8, Scaling::blocks(&[48], DType::F32), [100, 4000]),
+    ] {
+        let scaling = scaling.profile(Profile::CompressedTensors);
+        let n = shape[0] * shape[1];
+        let mut src = data(random, from, n);
+        let width = from.itemsize();
+        // One NaN, far from the beginning.
+        src[(n - n / 3) * width..][..width].fill(0xFF);
+        let all = [Isa::Scalar, isa].map(|isa| {
+            let q = Quantizer::new(from, to, &scaling, &CastOptions::new().isa(isa)).expect("a pair");
+            let groups = q.scale_shape(&shape).expect("a shape").iter().product();
+            let size = |bytes: Result<usize, _>| vec![0; bytes.expect("a size")];
+            let (mut codes, mut scales) = (size(q.code_bytes(&shape)), size(q.scale_bytes(&shape)));
+            let mut zeros = vec![0; to.byte_len(groups, CastOptions::new().dst_packing).expect("a size")];
+            let how = Parallel::new().threads(2);
+            q.par_quantize_affine(&src, &shape, &mut codes, &mut scales, &mut zeros, &how).expect("sizes");
+            [codes, scales, zeros]
+        });
+        for (what, (expected, found)) in ["codes", "scales", "zeros"].iter().zip(all[0].iter().zip(&all[1])) {
+            assert_eq!(first_difference(expected, found), None, "{isa}: {what} of {from} {scaling:?}");
+        }
+    }
+}
+
+/// A cast that is stopped at the end of a pass that only finds something does not begin the next one.
+fn stopped(isa: Isa) {
+    let options = CastOptions::new().isa(isa);
+    let shape = [4, 64];
+    let src: Vec<u8> = (0..256).flat_map(|i| (i as f32).to_ne_bytes()).collect();
+    let rows = Scaling::per_axis(0).profile(Profile::CompressedTensors);
+    for (to, scaling, affine, passes) in [
+        (DType::I8, Scaling::per_axis(0), false, 1),
+        (DType::I8, Scaling::per_tensor(DType::F32), false, 2),
+        (DType::F4E2M1, Scaling::nvfp4().tensor_scale(TensorScale::ComputeMultiply), false, 2),
+        (DType::I8, rows, true, 2),
+    ] {
+        let q = Quantizer::new(DType::F32, to, &scaling, &options).expect("a pair");
+        let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
+        let mut run = |at: usize| {
+            let calls = AtomicUsize::new(0);
+            let progress = |_| match calls.fetch_add(1, Ordering::Relaxed) + 1 == at {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            };
+            let how = Parallel::new().threads(1).progress(&progress);
+            let mut codes = vec![0x55; q.code_bytes(&shape).expect("a size")];
+            let result = if affine {
+                q.par_quantize_affine(&src, &shape, &mut codes, &mut scales, &mut [0; 4], &how).map(|_| ())
+            } else {
+                q.par_quantize_with(&src, &shape, &mut codes, &mut scales, &how).map(|_| ())
+            };
+            (result, codes, calls.into_inner())
+        };
+        assert_eq!(run(0).2, passes, "{scaling:?}: one piece in each pass");
+        for pass in 1..=passes {
+            let (result, codes, calls) = run(pass);
+            assert_eq!(calls, pass);
+            if pass < passes {
+                assert_eq!(result, Err(Error::Cancelled), "{scaling:?}");
+                assert!(codes.iter().all(|code| *code == 0x55), "{scaling:?}: a pass too many");
+            } else {
+                assert_eq!(result, Ok(()), "{scaling:?}: all was done");
+            }
+        }
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn all_codes(from: DType, options: &CastOptions, of: u8, codes: &mut 
     Some(())
 }
 
-/// Where the factor of the whole tensor is applied.
+/// Where the tensor scale is applied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tensor {
     /// The factor that is applied to the scales, before elements are multiplied with those.
@@ -253,11 +253,8 @@ fn by_f64(
         true => bits + 5,
         false => bits + tensor.bits,
     };
-    // Integers rounded to float32 have a product with a scale that is a float64. (To float64 a requantisation wants the exact one.)
-    let rounds = product == Product::F32
-        && from.is_int()
-        && dequantize.tensor == TensorScale::None
-        && to != DType::F64;
+    // Integers rounded to float32 have a product with a scale that is a float64.
+    let rounds = product == Product::F32 && from.is_int() && dequantize.tensor == TensorScale::None;
     if !rounds && (bits > 53 || product != Product::Own) {
         return None;
     }

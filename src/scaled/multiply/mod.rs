@@ -2,8 +2,9 @@
 //!
 //! * A kernel casts a run of elements under float32 scales. It is exact while the scale is within bounds in which no intermediate
 //!   result overflows or underflows.
-//! * Scales beyond those bounds, and dtypes and options without a kernel, go by way of float64, but by lanecast's own rule only: a plain
-//!   cast to float64, a multiplication (exact, or with a quotient far enough from every tie), and a plain cast from float64.
+//! * Scales beyond those bounds, and dtypes and options without a kernel, go by way of float64: a plain cast to float64, a
+//!   multiplication (exact, or with a quotient far enough from every tie), and a plain cast from float64. That is for lanecast's own
+//!   rule, and for integers under profiles that multiply in float32, with a rounding to that before and after.
 //! * Everything else, including scales of NaN and Inf, is left to the reference.
 
 mod decided;
