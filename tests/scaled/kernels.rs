@@ -1574,7 +1574,7 @@ fn products_beside_hinges(isa: Isa) {
                     continue;
                 }
                 let beside = (hinge / code as f64) as f32;
-                let scale = f32::from_bits(beside.to_bits() + random.below(3) as u32 - 1);
+                let scale = f32::from_bits((beside.to_bits() + random.below(3) as u32).wrapping_sub(1));
                 let mut block = [0u8; 32];
                 block.fill_with(|| random.below(code + 1) as u8);
                 block[random.below(16)] = if i % 2 == 0 { 127 } else { 0 };
