@@ -129,6 +129,11 @@ fn kinds() -> Vec<Kind> {
             zeros: true,
             ..by("comp.-t. int4, zeros", I4, Profile::CompressedTensors, Scaling::blocks(&[128], BF16))
         },
+        Kind {
+            zeros: true,
+            data: &all[1..2],
+            ..by("ONNX uint8, zeros", DType::U8, Profile::Onnx, Scaling::per_tensor(F32))
+        },
         by("comp.-tensors MX", F4E2M1, Profile::CompressedTensors, Scaling::mx()),
         by("HF 128 x 128", F8E4M3FN, Profile::HfFp8, Scaling::deepseek()),
         kind("NVFP4, divided", F4E2M1, &all[..2], Scaling::nvfp4().tensor_scale(TensorScale::Divide(2688.5))),
@@ -304,12 +309,16 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
     let mut codes = Lines::new(q.code_bytes(&shape).expect("a size"));
     let codes = codes.all();
     let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
-    q.quantize(values, &shape, codes, &mut scales).expect("sizes that fit");
     let zero_points = kind.zeros.then(|| {
         let n = q.scale_shape(&shape).expect("a shape").iter().product();
         vec![0x11; kind.element.byte_len(n, options.src_packing).expect("a size")]
     });
     let mut found = zero_points.clone().unwrap_or_default();
+    if kind.scaling.profile == Profile::Onnx {
+        q.quantize_affine(values, &shape, codes, &mut scales, &mut found).expect("sizes that fit");
+    } else {
+        q.quantize(values, &shape, codes, &mut scales).expect("sizes that fit");
+    }
     let zero_points = zero_points.as_deref();
     let (mut back, mut plain) = (Lines::new(values.len()), Lines::new(values.len()));
     let (back, plain) = (back.all(), plain.all());

@@ -13,8 +13,7 @@ pub(crate) fn largest(isa: Present, src: &[u8], bits: u32, group: usize, found: 
 
 /// As [`largest`], of the negative elements in `low` and of the others in `high`; of all in `high` if `low` is empty.
 pub(crate) fn extremes(isa: Present, src: &[u8], bits: u32, group: usize, low: &mut [u32], high: &mut [u32]) {
-    let ran = on!(isa, isa => isa.run(Groups { src, bits, group, low, high, wide: None }));
-    debug_assert!(ran.is_some());
+    Groups { src, bits, group, low, high, wide: None }.run(isa);
 }
 
 /// Which float64s count in [`largest_f64`].
@@ -49,6 +48,14 @@ struct Groups<'a> {
     high: &'a mut [u32],
     /// For [`largest_f64`].
     wide: Option<Wide<'a>>,
+}
+
+impl Groups<'_> {
+    #[inline(never)] // It is called from two places.
+    fn run(self, isa: Present) {
+        let ran = on!(isa, isa => isa.run(self));
+        debug_assert!(ran.is_some());
+    }
 }
 
 struct Wide<'a> {

@@ -15,6 +15,7 @@ fn main() {
         suite.test(&format!("scaled, {name}"), move |isa| scaled(isa, bits));
         suite.test(&format!("tensor scales, {name}"), move |isa| factors(isa, bits));
         suite.test(&format!("zero points, {name}"), move |isa| zero_points(isa, bits));
+        suite.test(&format!("scales and zero points of ONNX, {name}"), move |isa| dynamic(isa, bits));
         suite.test(&format!("scales of every size, {name}"), move |isa| scales(isa, bits));
     }
     if control::HOSTILE.is_empty() {
@@ -219,6 +220,29 @@ fn zero_points(isa: Isa, bits: u64) {
             let (got, found, left) = control::under(bits, run);
             assert_eq!(found, left, "{isa}: {from} -> {to} changed the environment: {found:x} to {left:x}");
             assert!(got == expected, "{isa}: {from} -> {to} depends on the environment");
+        }
+    }
+}
+
+/// ONNX's scales and zero points, of the tensor and of rows: with numbers and scales that are subnormal, and with ties.
+fn dynamic(isa: Isa, bits: u64) {
+    use lanecast::scaled::{Profile, Quantizer, Scaling};
+    for scaling in [Scaling::per_tensor(DType::F32), Scaling::per_axis(0)] {
+        let options = CastOptions::new().isa(isa);
+        let q = Quantizer::new(DType::F32, DType::U8, &scaling.profile(Profile::Onnx), &options).unwrap();
+        for unit in [1e-40f32, 3e-39, 1e-36, 0.5, 1e-3, 3e36] {
+            let src: Vec<u8> =
+                (0..640).flat_map(|i| (((i * 37 % 256) as f32 - 100.5) * unit).to_ne_bytes()).collect();
+            let run = || {
+                let n = q.scale_bytes(&[8, 80]).unwrap() / 4;
+                let (mut codes, mut scales, mut zeros) = (vec![0; 640], vec![0; 4 * n], vec![0; n]);
+                q.quantize_affine(&src, &[8, 80], &mut codes, &mut scales, &mut zeros).unwrap();
+                (codes, scales, zeros)
+            };
+            let expected = run();
+            let (got, found, left) = control::under(bits, run);
+            assert_eq!(found, left, "{isa}: {unit:e} changed the environment: {found:x} to {left:x}");
+            assert_eq!(got, expected, "{isa}: {unit:e} depends on the environment");
         }
     }
 }

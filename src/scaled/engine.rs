@@ -581,8 +581,9 @@ impl Quantizing<'_> {
             let codes = in_kernel_environment(|| wide.zero_points([low, high], zeros, room, scratch))?;
             sink.set_all(first + i * TILE, low.len(), codes);
         }
-        let is_out =
-            |i: &usize| ![largest.low()[*i], largest.high()[*i]].iter().all(Wide::can_find_zero_point);
+        let is_out = |i: &usize| {
+            ![largest.low()[*i], largest.high()[*i]].into_iter().all(|x| wide.can_find_zero_point(x))
+        };
         for i in (0..zeros.len()).filter(is_out) {
             zeros[i] = self.zero_point(&largest.extremes(i), first + i, sink);
         }

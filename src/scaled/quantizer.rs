@@ -315,7 +315,8 @@ impl Quantizer {
 
     /// Casts data under scales and zero points that are found from the data and written.
     ///
-    /// Only [`Profile::CompressedTensors`](super::Profile) does this, to int4 and int8. Zero points are packed as the elements are.
+    /// Two profiles do this: [`Profile::CompressedTensors`](super::Profile) to int4 and int8, and [`Profile::Onnx`](super::Profile) from
+    /// float32 to uint8 with scales of float32, as `DynamicQuantizeLinear`. Zero points are packed as the elements are.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Profile, Quantizer, Scaling}};
@@ -464,9 +465,8 @@ impl Quantizer {
     pub fn check_found(&self, zero_points: bool) -> Result<(), Error> {
         if zero_points {
             check_zero_points(true, self.to().is_int())?;
-            self.quantize.check_affine(self.scaling.profile)?;
         }
-        self.quantize.check_found(self.scaling.profile)
+        self.quantize.check_found(self.scaling.profile, zero_points)
     }
 
     /// Checks whether scales, and with `zero_points` those too, can be given. It needs no buffer, as [`Quantizer::check_found`].

@@ -368,29 +368,32 @@ impl Quantize {
         self.scale_code(Exact::f32(scale))
     }
 
-    /// Checks whether scales can be found from the data.
-    pub(super) fn check_found(&self, profile: Profile) -> Result<(), Error> {
-        match self.steps {
-            Steps::Onnx | Steps::ComfyFp8 | Steps::TorchaoAffine => Err(Error::ProfileNeeds {
-                profile,
-                what: "finds no scales for these dtypes: they must be given",
-            }),
-            _ => Ok(()),
-        }
+    /// Checks whether scales, and with `zero_points` those too, can be found from the data.
+    pub(super) fn check_found(&self, profile: Profile, zero_points: bool) -> Result<(), Error> {
+        let what = match self.steps {
+            _ if zero_points && self.finds_zero_points() => return Ok(()),
+            _ if zero_points => {
+                "finds no zero points for these dtypes: give them, or use the profile compressed_tensors, which finds those of int4 and int8, or onnx, which finds those of float32 to uint8"
+            }
+            Steps::Onnx | Steps::ComfyFp8 | Steps::TorchaoAffine => {
+                "finds no scales for these dtypes: they must be given"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::ProfileNeeds { profile, what })
     }
 
     pub(super) fn is_own(&self) -> bool {
         self.steps == Steps::Own
     }
 
-    /// Checks whether zero points of integers can be found, too.
-    pub(super) fn check_affine(&self, profile: Profile) -> Result<(), Error> {
+    /// Whether zero points of integers can be found, too: by compressed-tensors' steps, and by ONNX's DynamicQuantizeLinear.
+    pub(super) fn finds_zero_points(&self) -> bool {
+        let Self { from, scale, precision, .. } = *self;
         match self.steps {
-            Steps::Compressed => Ok(()),
-            _ => Err(Error::ProfileNeeds {
-                profile,
-                what: "finds no zero points for these dtypes: give them, or use the profile compressed_tensors, which finds those of int4 and int8",
-            }),
+            Steps::Compressed => self.to.is_int(),
+            Steps::Onnx => self.to == DType::U8 && [from, scale, precision] == [DType::F32; 3],
+            _ => false,
         }
     }
 
@@ -426,7 +429,7 @@ impl Quantize {
         let code = match self.steps {
             Steps::Own => self.own_scale(amax, tensor),
             // These steps cannot find scales: `check_found` has refused them.
-            Steps::Onnx | Steps::ComfyFp8 | Steps::TorchaoAffine => 0,
+            Steps::ComfyFp8 | Steps::TorchaoAffine => 0,
             Steps::TorchaoMx if self.rule != ScaleRule::RoundUp => torchao_scale(as_f32, self.rule, self.to),
             Steps::TorchaoMx | Steps::ModeloptMxfp8 | Steps::ModeloptMxfp4 | Steps::ComfyMxfp8 => {
                 e8m0_up(f32(as_f32.div(self.max)))
@@ -452,7 +455,7 @@ impl Quantize {
                 self.clamped(scale, Exact::ZERO)
             }
             Steps::CompressedMx => compressed_scale(amax.rounded(self.from), self.from, self.to),
-            Steps::Compressed => return self.compressed(data, affine),
+            Steps::Compressed | Steps::Onnx => return self.compressed(data, affine),
             Steps::HfFp8 | Steps::TorchaoBlockwise => return self.by_inverse(amax),
         };
         let mut block = self.given(code, 0, tensor);
@@ -516,29 +519,32 @@ impl Quantize {
         self.scale_code(if scale.cmp_magnitude(least).is_lt() { least } else { scale })
     }
 
-    /// Finds compressed-tensors' scale and zero point, in the dtype of the data.
+    /// Finds compressed-tensors' scale and zero point, or those of ONNX's DynamicQuantizeLinear, in the dtype of the data.
     fn compressed(&self, data: &Extremes, affine: bool) -> Found {
         let round = |x: Exact| x.rounded(self.from);
-        let bits = match self.to.kind() {
-            Kind::Int(format) => format.bits,
-            _ => 0,
-        };
-        let levels = (1i128 << bits) - 1;
-        let scale = if affine {
+        let (least, most) = self.int_limits().unwrap_or_default();
+        let levels = (most - least).into();
+        let mut scale = if affine {
             // The range of the data, extended to include zero.
             round(round(data.high.add(data.low)).div(Exact::int(levels)))
-        } else if bits == 0 {
+        } else if levels == 0 {
             round(data.amax().div(self.max))
         } else {
             // The divisor is half of `levels`: 127.5 for int8, 7.5 for int4.
             round(data.amax().mul(Exact::int(2)).div(Exact::int(levels)))
         };
-        let scale = if scale.is_zero() { epsilon(self.from) } else { scale };
+        let is_onnx = self.steps == Steps::Onnx;
+        // Of a range that is not 0, DynamicQuantizeLinear keeps a scale that underflows to 0.
+        if scale.is_zero() && (!is_onnx || data.amax().is_zero()) {
+            scale = if is_onnx { Exact::ONE } else { epsilon(self.from) };
+        }
         let code = scale.encode(self.scale, &Policy::DEFAULT);
         let zero = if affine {
-            let least = -(1i128 << (bits - 1));
-            let shifted = round(Exact::int(least).add(round(data.low.div(scale))));
-            shifted.to_int(Rounding::NearestEven).clamp(least as i64, (-least - 1) as i64)
+            let shifted = round(Exact::int(least.into()).add(round(data.low.div(scale))));
+            match is_onnx && shifted.is_nan() {
+                true => most,
+                false => shifted.to_int(Rounding::NearestEven).clamp(least, most),
+            }
         } else {
             0
         };

@@ -128,7 +128,7 @@ pub enum Profile {
     Lanecast = 0,
     /// The OCP Microscaling formats: the same arithmetic as `Lanecast`.
     Ocp = 1,
-    /// The operators of ONNX. Scales must be given.
+    /// The operators of ONNX. Scales must be given, but for `DynamicQuantizeLinear`, by `quantize_affine` from float32 to uint8.
     Onnx = 2,
     /// torchao: MX with float8_e8m0fnu scales, NVFP4 with float8_e4m3fn scales, block float8 with float32 scales; and, as its
     /// `quantize_affine`, integers of up to 8 bits with given scales of 16 or 32 bits.

@@ -36,6 +36,8 @@ const LEAST: u64 = (1023 - 700) << 52;
 const MOST: u64 = (1023 + 700) << 52;
 /// Data below this magnitude do not overflow when a profile rounds them to float32.
 const MOST_F32: u64 = (1023 + 127) << 52;
+/// Extremes from this magnitude on, 2^-100, have scales that are not 0 in float32.
+const LEAST_EXTREME: u64 = (1023 - 100) << 52;
 /// The least scale of float8_e8m0fnu: 2^-127.
 const LEAST_POWER: u64 = (1023 - 127) << 52;
 /// The bits of +Inf, and the mask of all bits but the sign.
@@ -94,12 +96,13 @@ enum Made {
 /// How the extremes of blocks become scales and zero points.
 #[derive(Clone, Copy, Debug)]
 struct Affine {
-    /// The number of codes less 1.
-    levels: f64,
-    /// The smallest integer.
+    /// The smallest and the largest integer.
     least: f64,
+    most: f64,
     /// The scale where the quotient is 0.
     epsilon: f64,
+    /// Whether a scale that underflows to 0 stays so, unless all numbers are 0.
+    keeps_zero: bool,
     /// Casts to the dtype of the scales.
     cast: Caster,
 }
@@ -213,12 +216,17 @@ impl Wide {
         let scales = Scales::new(quantize, cast(quantize.scale, DType::F64, &plain)?);
         let finding = scales.map(|_| Finding::new(quantize, &plain));
         let affine = match quantize.int_limits() {
-            Some((min, max)) if steps == Steps::Compressed => Some(Affine {
-                levels: (max - min) as f64,
-                least: min as f64,
-                epsilon: epsilon(from).to_f64(),
-                cast: cast(DType::F64, quantize.scale, &plain)?,
-            }),
+            Some((min, max)) if quantize.finds_zero_points() => {
+                let keeps_zero = steps == Steps::Onnx;
+                Some(Affine {
+                    least: min as f64,
+                    most: max as f64,
+                    // In ONNX the scale of zeros is 1.
+                    epsilon: if keeps_zero { 1.0 } else { epsilon(from).to_f64() },
+                    keeps_zero,
+                    cast: cast(DType::F64, quantize.scale, &plain)?,
+                })
+            }
             _ => None,
         };
         Some(Self {
@@ -301,15 +309,21 @@ impl Wide {
     }
 
     /// Returns what the elements of a block are divided by or multiplied with, and their zero point.
+    #[inline(never)] // It is called for a block, not for an element.
     pub(super) fn number(&self, block: &Block, tensor: TensorScale) -> Number {
         let by = match block.way {
             Way::Exact(s) => self.moved(tensor).map_or(s, |g| s.mul(Exact::f64(g))),
             Way::Divide(by, _) | Way::Times(by, _) => by,
             Way::Zero | Way::NaN => Exact::ZERO,
         };
+        // An integer under a scale of Inf or NaN is its zero point: the quotient is 0, or a NaN, which counts as 0.
+        let otherwise = match (self.operation, &self.last) {
+            (Operation::Divide, Last::Int { .. }) => f64::INFINITY,
+            _ => 0.0,
+        };
         let by = by.to_f64();
-        let is_right = by.is_finite() && block.float_zero.is_none();
-        Number { by: if is_right { by } else { 0.0 }, zero: block.zero as f64 }
+        let by = if by.is_finite() { by } else { otherwise };
+        Number { by: if block.float_zero.is_none() { by } else { 0.0 }, zero: block.zero as f64 }
     }
 
     /// Raises what is found on each side of zero, the largest magnitudes as bits of the blocks from scale `base` on, to those of these
@@ -345,15 +359,16 @@ impl Wide {
         Ok(true)
     }
 
-    /// Whether [`Wide::zero_points`] can compute with this magnitude.
-    pub(super) fn can_find_zero_point(magnitude: &u64) -> bool {
-        *magnitude == 0 || (LEAST..MOST_F32).contains(magnitude)
+    /// Whether [`Wide::zero_points`] can compute with this magnitude. ONNX keeps a scale that is 0, though not all numbers are.
+    pub(super) fn can_find_zero_point(&self, magnitude: u64) -> bool {
+        let from = if self.affine.is_some_and(|affine| affine.keeps_zero) { LEAST_EXTREME } else { LEAST };
+        magnitude == 0 || (from..MOST_F32).contains(&magnitude)
     }
 
     /// Computes the codes of the scales and of the zero points of up to a tile of blocks from the largest magnitudes of their
-    /// negative and of their other elements, by compressed-tensors' steps. They round to the dtype of the data after each operation;
-    /// float64 is that dtype, or has more than twice its bits, so that to round twice changes nothing. Results are arbitrary where
-    /// [`Wide::can_find_zero_point`] is false.
+    /// negative and of their other elements, by compressed-tensors' steps or DynamicQuantizeLinear's. They round to the dtype of the
+    /// data after each operation; float64 is that dtype, or has more than twice its bits, so that to round twice changes nothing.
+    /// Results are arbitrary where [`Wide::can_find_zero_point`] is false.
     pub(super) fn zero_points<'a>(
         &self,
         [low, high]: [&[u64]; 2],
@@ -361,7 +376,7 @@ impl Wide {
         room: &mut WideRoom,
         scratch: &'a mut Scratch,
     ) -> Result<&'a [u8], Error> {
-        let (n, Some(Affine { levels, least, epsilon, cast })) = (low.len(), &self.affine) else {
+        let (n, Some(Affine { least, most, epsilon, cast, .. })) = (low.len(), &self.affine) else {
             return Ok(&[]);
         };
         let [scales, shifted, by] = room.tiles.each_mut().map(|tile| &mut tile[..n]);
@@ -371,7 +386,7 @@ impl Wide {
             *scale = *shifted + f64::from_bits(*high);
         }
         round(scales, &self.quotients, scratch)?;
-        fill(by, *levels);
+        fill(by, most - least);
         arithmetic(self.isa, Operation::Divide, scales, by);
         round(scales, &self.quotients, scratch)?;
         scales.iter_mut().for_each(|scale| *scale = if *scale == 0.0 { *epsilon } else { *scale });
@@ -380,7 +395,7 @@ impl Wide {
         shifted.iter_mut().for_each(|shifted| *shifted += least);
         round(shifted, &self.quotients, scratch)?;
         for (zero, shifted) in zeros.iter_mut().zip(shifted) {
-            *zero = between(nearest(*shifted), *least, -least - 1.0) as i64 as u8;
+            *zero = between(nearest(*shifted), *least, *most) as i64 as u8;
         }
         let codes = &mut scratch[..n * cast.to().bits() as usize / 8];
         cast.fill(&*scales, (&mut *codes).into(), n)?;

@@ -20,6 +20,8 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("scales found, and undone", |isa| each(isa, found));
     suite.test("scales given", |isa| each(isa, given));
     suite.test("another scaling", |isa| each(isa, again));
+    suite.test("DynamicQuantizeLinear", |isa| each(isa, dynamic));
+    suite.test("DynamicQuantizeLinear of more than a chunk", dynamic_in_chunks);
     suite.test("powers of two change nothing but scales", powers_of_two);
     suite.test("NVFP4 with scales of float8_ue5m3", by_ue5m3);
     suite.test("int32 by scales of 8 bits", int32_by_bytes);
@@ -313,6 +315,75 @@ fn unpack(dtype: DType, bytes: &[u8], n: usize, packing: Packing) -> Vec<u128> {
         Packing::HighFirst => oracle::packing::Packing::HighFirst,
     };
     oracle::packing::unpack(bytes, n, dtype.bits(), packing)
+}
+
+/// ONNX's DynamicQuantizeLinear, of a tensor and of groups.
+fn dynamic(random: &mut Random, isa: Isa) {
+    let shape = [1 + random.below(6), 1 + random.below(140)];
+    let n = shape[0] * shape[1];
+    let (scaling, row, group) = match random.below(3) {
+        0 => (Scaling::per_tensor(DType::F32), n, n),
+        1 => (Scaling::per_axis(0), shape[1], shape[1]),
+        _ => (Scaling::blocks(&[16], DType::F32), shape[1], 16),
+    };
+    let mut src = if random.one_in(3) { halves(random, n) } else { codes(random, DType::F32, n) };
+    let sides = random.below(6);
+    for code in &mut src {
+        match sides {
+            0 => *code &= 0x7FFF_FFFF,
+            1 => *code |= 0x8000_0000,
+            _ => {}
+        }
+    }
+    let groups: Vec<&[u128]> = src.chunks(row).flat_map(|row| row.chunks(group)).collect();
+    dynamic_of(isa, &scaling, &shape, &groups, &threads(random));
+}
+
+/// With both extremes in any of several chunks, of different threads.
+fn dynamic_in_chunks(isa: Isa) {
+    let random = &mut Random::new(11);
+    for _ in 0..3 {
+        let n = 40_000 + random.below(3000);
+        let mut src: Vec<u128> =
+            (0..n).map(|_| ((random.below(512) as f32 - 300.0) / 512.0).to_bits().into()).collect();
+        for extreme in [0.8f32, -0.9] {
+            src[random.below(n)] = extreme.to_bits().into();
+        }
+        let how = Parallel::new().threads(3).chunk(1);
+        dynamic_of(isa, &Scaling::per_tensor(DType::F32), &[n], &[&src], &how);
+    }
+}
+
+fn dynamic_of(isa: Isa, scaling: &Scaling, shape: &[usize], groups: &[&[u128]], how: &Parallel<'_>) {
+    let options = CastOptions::new().isa(isa).src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
+    let scaling = scaling.profile(Profile::Onnx);
+    let q = Quantizer::new(DType::F32, DType::U8, &scaling, &options).expect("a pair");
+    let src = groups.concat();
+    let (mut dst, mut scales, mut zeros) =
+        (vec![0xA5; src.len()], vec![0xA5; 4 * groups.len()], vec![0xA5; groups.len()]);
+    let packed = pack(DType::F32, &src, Packing::LowFirst);
+    q.par_quantize_affine(&packed, shape, &mut dst, &mut scales, &mut zeros, how).expect("sizes that fit");
+    let mut rest = &dst[..];
+    for (i, group) in groups.iter().enumerate() {
+        let (y, scale, zero) = oracle::scaled::dynamic_quantize(group);
+        let what = format!("{isa} {shape:?} group {i} of {group:x?}");
+        assert_eq!(u128::from(u32::from_le_bytes(scales.as_chunks().0[i])), scale, "scale: {what}");
+        assert_eq!(u128::from(zeros[i]), zero, "zero point: {what}");
+        let (codes, others) = rest.split_at(group.len());
+        assert!(codes.iter().map(|&code| u128::from(code)).eq(y), "elements: {what}: {codes:x?}");
+        rest = others;
+    }
+}
+
+/// Returns codes of float32s that are halves of a power of two, which is their scale, so that elements and zero points are ties.
+fn halves(random: &mut Random, n: usize) -> Vec<u128> {
+    let (unit, zero) = (2f32.powi(random.below(245) as i32 - 126), random.below(511) as f32 / 2.0);
+    let each = |i: usize| match i % 16 {
+        0 => 0.0,
+        1 => 255.0,
+        _ => random.below(511) as f32 / 2.0,
+    };
+    (0..n).map(each).map(|x| ((x - zero) * unit).to_bits().into()).collect()
 }
 
 fn threads<'a>(random: &mut Random) -> Parallel<'a> {

@@ -417,9 +417,14 @@ fn quantised_of(
 /// Scales and zero points are those of the reference, and elements those that it gives under them: with blocks on both sides of zero, on
 /// one side, and of zeros, and where a sum overflows the dtype of the data.
 fn affinely(random: &mut Random, isa: Isa) {
-    let (from, to) = (random.pick(&DATA), random.pick(&[DType::I4, DType::I8]));
+    let is_onnx = random.one_in(3);
+    let (from, to, profile) = if is_onnx {
+        (DType::F32, DType::U8, Profile::Onnx)
+    } else {
+        (random.pick(&DATA), random.pick(&[DType::I4, DType::I8]), Profile::CompressedTensors)
+    };
     let (shape, scaling) = scaling(random, to);
-    let scaling = scaling.tensor_scale(TensorScale::None).profile(Profile::CompressedTensors);
+    let scaling = scaling.tensor_scale(TensorScale::None).profile(profile);
     let scaling = if random.one_in(4) { scaling.nonfinite(NonFinite::Ignore) } else { scaling };
     let options = options(random);
     let scaling = with_gaps(random, scaling, &shape, to, options.dst_packing);

@@ -243,7 +243,7 @@ def quantize(
     scales: the scales, one for each block (they are not broadcast). None: they are computed.
     zero_points: for integers with given scales: one for each scale, of the dtype of the elements, and packed (by
         lanecast.pack) if these are.
-    affine: compute zero points too (profile "compressed_tensors", int4 and int8).
+    affine: compute zero points too (profile "compressed_tensors", int4 and int8; "onnx", float32 to uint8).
     packed: pack elements of fewer than 8 bits into bytes; high_first as in pack.
     progress: called with the number of pieces of the work done and of all pieces; it begins anew after a first pass that
         only finds the tensor scale, the one scale of all, or zero points. If it returns False, Cancelled is raised. (A block and those beside it are one

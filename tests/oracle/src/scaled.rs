@@ -4,6 +4,8 @@
 //! fewer than 64 significant bits. For that a fraction is cut to 120 bits, the last of which is sticky (set if anything was
 //! cut off), so every such comparison gives what the fraction itself would give.
 
+use core::ops::RangeInclusive;
+
 use num_bigint::BigUint;
 
 use crate::exact::{Dyadic, round_to_integer};
@@ -188,6 +190,34 @@ impl Exact {
     }
 }
 
+impl Exact {
+    /// Returns the value rounded to an integer, with the zero point added, within the limits.
+    fn to_integer(&self, rounding: Rounding, zero: i128, limits: RangeInclusive<i128>) -> i128 {
+        let (min, max) = limits.into_inner();
+        let result = match self {
+            Self::NaN { .. } => zero, // "NaN gives z"
+            Self::Inf { negative } => return if *negative { min } else { max },
+            Self::Finite { negative, ratio } => {
+                let rounded = round_to_integer(*negative, ratio.dyadic(), rounding);
+                // Far beyond the limits of every dtype.
+                let huge = !rounded.is_zero() && rounded.floor_log2() > 100;
+                let rounded = if huge {
+                    1 << 100
+                } else {
+                    (rounded.m << rounded.q.max(0)) as i128
+                };
+                (if *negative { -rounded } else { rounded }) + zero
+            }
+        };
+        result.clamp(min, max)
+    }
+
+    /// Returns the float32 that the value is rounded to.
+    fn to_f32(&self) -> Self {
+        Self::new(Type::F32, self.to_float(Type::F32, &Mode::default()))
+    }
+}
+
 /// The tensor scale: the code of a float32, and whether it divides the scales or multiplies them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Factor {
@@ -287,24 +317,10 @@ impl Scaling {
         if self.counts_64ths() {
             min = -max; // "127 is written, -128 is read"
         }
-        let result = match v {
-            Exact::NaN { .. } => zero, // "NaN gives z"
-            Exact::Inf { negative } => {
-                return integer_code(self.element, if negative { min } else { max });
-            }
-            Exact::Finite { negative, ratio } => {
-                let rounded = round_to_integer(negative, ratio.dyadic(), self.int_rounding);
-                // Far beyond the limits of every dtype.
-                let huge = !rounded.is_zero() && rounded.floor_log2() > 100;
-                let rounded = if huge {
-                    1 << 100
-                } else {
-                    (rounded.m << rounded.q.max(0)) as i128
-                };
-                (if negative { -rounded } else { rounded }) + zero
-            }
-        };
-        integer_code(self.element, result.clamp(min, max))
+        integer_code(
+            self.element,
+            v.to_integer(self.int_rounding, zero, min..=max),
+        )
     }
 
     /// "ComputeMultiply computes amax / (448 M), and ComputeDivide its inverse. The factor is rounded
@@ -556,4 +572,65 @@ pub fn requantize(
         mode,
         word,
     )
+}
+
+/// Returns what ONNX's DynamicQuantizeLinear makes of codes of float32: the codes of `y`, `y_scale` and
+/// `y_zero_point`. Each operation of its text is exact, then rounded to a float32.
+pub fn dynamic_quantize(codes: &[u128]) -> (Vec<u128>, u128, u128) {
+    let integer = |n: u128| Exact::Finite {
+        negative: false,
+        ratio: Ratio::new(Dyadic::new(n, 0)),
+    };
+    let values: Vec<Exact> = codes
+        .iter()
+        .map(|&code| Exact::new(Type::F32, code))
+        .collect();
+    // "minimum(0, min(x))" without its sign, or "maximum(0, max(x))".
+    let farthest = |below: bool| {
+        let mut found = integer(0);
+        for x in values.iter().filter(|x| x.is_negative() == below) {
+            match (&found, x) {
+                (Exact::Finite { ratio: most, .. }, Exact::Finite { ratio, .. })
+                    if most.is_less(ratio) =>
+                {
+                    found = Exact::Finite {
+                        negative: false,
+                        ratio: ratio.clone(),
+                    };
+                }
+                (_, Exact::Inf { .. }) => found = Exact::Inf { negative: false },
+                _ => {}
+            }
+        }
+        found
+    };
+    let nan = Exact::NaN { negative: false };
+    let has_nan = values.iter().any(|x| matches!(x, Exact::NaN { .. }));
+    let (low, high) = (farthest(true), farthest(false));
+    let range = match (&low, &high) {
+        _ if has_nan => nan.clone(),
+        (Exact::Finite { ratio: low, .. }, Exact::Finite { ratio: high, .. }) => Exact::Finite {
+            negative: false,
+            ratio: low.plus(high),
+        },
+        _ => Exact::Inf { negative: false },
+    };
+    // "All zeros, or no elements: the scale is 1."
+    let scale = if range.is_zero() {
+        integer(1)
+    } else {
+        range.to_f32().combine(&integer(255), true).to_f32()
+    };
+    // "qmin - min(x) / y_scale", where "NaN saturates to 255".
+    let low = if has_nan { nan } else { low };
+    let zero = match low.combine(&scale, true).to_f32() {
+        Exact::NaN { .. } => 255,
+        shifted => shifted.to_integer(Rounding::NearestEven, 0, 0..=255),
+    };
+    let y = values
+        .iter()
+        .map(|x| x.combine(&scale, true).to_f32())
+        .map(|v| integer_code(Type::U8, v.to_integer(Rounding::NearestEven, zero, 0..=255)))
+        .collect();
+    (y, scale.to_float(Type::F32, &Mode::default()), zero as u128)
 }
