@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lanecast::onnx::{
-    Attribute, Cast, CastLike, DataType, DequantizeLinear, Error, FnuzInfinity, Operator, Options,
-    QuantizeLinear, Strings, Tensor,
+    Attribute, Cast, CastLike, DataType, DequantizeLinear, DynamicQuantizeLinear, Error, FnuzInfinity,
+    Operator, Options, QuantizeLinear, Strings, Tensor,
 };
 use lanecast::{DType, NanToFinite, Overflow, Packing, Rounding, text};
 use lanecast_oracle as oracle;
@@ -653,5 +653,72 @@ fn linear_operators_take_tensors_without_elements() {
         for result in both(shape, scale, axis, block) {
             assert!(result.is_err(), "{shape:?}, scales {scale:?}, axis {axis}, blocks of {block}");
         }
+    }
+}
+
+/// DynamicQuantizeLinear gives what both peers give, or one of them, or what the text leaves open and the row expects: three
+/// answers, of which the oracle says the same.
+#[test]
+fn dynamic_quantization_is_as_recorded() {
+    let (mut agreed, mut rules) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
+    for row in rows(include_str!("fixtures/onnx_dynamic.tsv")) {
+        let (peer, x, expected, theirs) = match row[..] {
+            [peer, x, y, scale, zero] => (peer, x, [y, scale, zero], None),
+            [peer, x, y, scale, zero, our_y, our_scale, our_zero, rule] => {
+                *rules.entry(rule).or_default() += 1;
+                (peer, x, [our_y, our_scale, our_zero], Some([y, scale, zero]))
+            }
+            _ => panic!("{row:?}"),
+        };
+        match theirs {
+            Some(theirs) => assert_ne!(theirs, expected, "{row:?}: the peer does not differ"),
+            None => *agreed.entry(peer).or_default() += 1,
+        }
+        let all = hex(DataType::Float, x.trim_matches('-'));
+        let types = [DataType::Uint8, DataType::Float, DataType::Uint8];
+        let expected = [0, 1, 2].map(|i| hex(types[i], expected[i].trim_matches('-')));
+        let got = DynamicQuantizeLinear::new(11, &[]).unwrap().run(&tensor(DataType::Float, &all)).unwrap();
+        assert_eq!(got.each_ref().map(Tensor::data_type), types);
+        assert_eq!(got.each_ref().map(Tensor::shape), [&[all.len()][..], &[], &[]]);
+        assert_eq!(got.each_ref().map(codes), expected, "{row:?}");
+        let (y, scale, zero) = oracle::scaled::dynamic_quantize(&all);
+        assert_eq!([y, vec![scale], vec![zero]], expected, "{row:?}: the oracle");
+    }
+    assert!(agreed["both"] >= 70 && agreed["onnxruntime"] == 4 && rules.len() == 4, "{agreed:?} {rules:#?}");
+}
+
+#[test]
+fn dynamic_quantization_takes_one_type_and_no_attribute() {
+    let message = |result: Result<[Tensor<'static>; 3], Error>| result.unwrap_err().to_string();
+    let dynamic = DynamicQuantizeLinear::new(28, &[]).unwrap();
+    let half = Tensor::new(&[], DataType::Float16, &[0, 0]).unwrap();
+    assert_eq!(
+        message(dynamic.run(&half)),
+        "DynamicQuantizeLinear-11 does not support FLOAT16 as x; no version of DynamicQuantizeLinear does"
+    );
+    assert!(dynamic.run(&strings(["1"])).is_err());
+    for name in ["axis", "block_size", "to"] {
+        let error = DynamicQuantizeLinear::new(21, &[(name, 1.into())]).unwrap_err().to_string();
+        let expected = format!(
+            "DynamicQuantizeLinear-11 has no attribute {name:?}; no version of DynamicQuantizeLinear has it"
+        );
+        assert_eq!(error, expected);
+    }
+    assert_eq!(
+        DynamicQuantizeLinear::new(10, &[]),
+        Err(Error::Opset { operator: Operator::DynamicQuantizeLinear, opset: 10 })
+    );
+    // Any shape: the extremes are those of the whole tensor.
+    for shape in [&[][..], &[1, 1, 1], &[2, 0, 3], &[0, usize::MAX], &[4, 3, 2]] {
+        let n = if shape.contains(&0) { 0 } else { shape.iter().product() };
+        let bytes: Vec<u8> = (1..=n).flat_map(|i| (i as f32).to_le_bytes()).collect();
+        let [y, scale, zero] = dynamic.run(&Tensor::new(shape, DataType::Float, bytes).unwrap()).unwrap();
+        let most = if n == 0 { 255.0 } else { n as f32 };
+        assert_eq!((y.shape(), scale.bytes().unwrap()), (shape, &(most / 255.0).to_le_bytes()[..]));
+        assert_eq!(
+            (y.bytes().unwrap().len(), y.bytes().unwrap().last()),
+            (n, [255].first().filter(|_| n > 0))
+        );
+        assert_eq!(zero.bytes(), Some(&[0][..]));
     }
 }

@@ -1,6 +1,6 @@
-//! The operators QuantizeLinear and DequantizeLinear: what each version allows, and the scalings that they use.
+//! The operators QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear: what each version allows, and the scalings that they use.
 
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::vec::Vec;
 
 use super::cast::{Attribute, Cast};
@@ -15,7 +15,7 @@ use crate::formats::options::{CastOptions, NanToFinite};
 use crate::room::filled;
 use crate::scaled::{Dequantizer, Error as ScaledError, Profile, Quantizer, Scaling};
 
-/// A version of either operator, with its attributes.
+/// A version of one of the operators, with its attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Rules {
     operator: Operator,
@@ -128,6 +128,7 @@ impl Rules {
     }
 
     /// Checks that this version takes the type for the input, output or attribute `place`, where the version `brought` introduced it.
+    #[inline(never)] // It is called from many places.
     fn check(&self, data_type: DataType, brought: Option<u32>, place: &'static str) -> Result<DType, Error> {
         let (operator, version) = (self.operator, self.version);
         if brought.is_none_or(|brought| version < brought) {
@@ -166,6 +167,21 @@ impl Rules {
             return Err(Error::ScaleShape { needed, given: scales.to_vec() });
         }
         Ok(scaling.profile(Profile::Onnx))
+    }
+
+    /// The quantisation of data of one shape by scales of another.
+    #[inline(never)]
+    fn quantizer(
+        &self,
+        shape: &[usize],
+        scales: &[usize],
+        [from, to, scale]: [DType; 3],
+    ) -> Result<Quantizer, Error> {
+        let mut scaling = self.scaling(shape, scales, scale)?;
+        if let Some(precision) = self.precision {
+            scaling = scaling.precision(self.check(precision, data_since(precision), "precision")?);
+        }
+        Ok(Quantizer::new(from, to, &scaling, &self.options())?)
     }
 
     fn options(&self) -> CastOptions {
@@ -284,19 +300,11 @@ impl QuantizeLinear {
             (None, None) => DataType::Uint8,
         };
         let to = rules.check(to_type, since(to_type), "y")?;
-        let mut scaling = rules.scaling(x.shape(), y_scale.shape(), scale)?;
-        if let Some(precision) = rules.precision {
-            scaling = scaling.precision(rules.check(precision, data_since(precision), "precision")?);
-        }
+        let q = rules.quantizer(x.shape(), y_scale.shape(), [from, to, scale])?;
         let is_float8 = to.float_format().is_some_and(|format| format.bits() == 8);
         let zeros = zero_points(y_zero_point, y_scale, !is_float8)?;
-        let q = Quantizer::new(from, to, &scaling, &rules.options())?;
-        if x.count() == 0 {
-            return Tensor::new(x.shape(), to_type, &[]);
-        }
-        let mut output = room(to, x.count(), q.code_bytes(x.shape())?)?;
-        q.quantize_given(numbers(x)?, x.shape(), numbers(y_scale)?, zeros, &mut output)?;
-        Tensor::new(x.shape(), to_type, output)
+        let scales = numbers(y_scale)?;
+        made(x, to_type, to, &mut |data, output| q.quantize_given(data, x.shape(), scales, zeros, output))
     }
 }
 
@@ -369,19 +377,92 @@ impl DequantizeLinear {
         let scaling = rules.scaling(x.shape(), x_scale.shape(), scale)?;
         let zeros = zero_points(x_zero_point, x_scale, from.float_format().is_none())?;
         let d = Dequantizer::new(from, to, &scaling, &rules.options())?;
-        let count = x.count();
-        if count == 0 {
-            return Tensor::new(x.shape(), to_type, &[]);
-        }
-        let bytes = to.byte_len(count, Packing::LowFirst);
-        let bytes = bytes.ok_or_else(|| Error::ShapeOverflow { shape: x.shape().to_vec() })?;
-        let mut output = room(to, count, bytes)?;
-        d.dequantize(numbers(x)?, x.shape(), numbers(x_scale)?, zeros, &mut output)?;
-        Tensor::new(x.shape(), to_type, output)
+        let scales = numbers(x_scale)?;
+        made(x, to_type, to, &mut |data, output| d.dequantize(data, x.shape(), scales, zeros, output))
     }
 }
 
-/// Allocates the bytes of a result.
-fn room(dtype: DType, elements: usize, bytes: usize) -> Result<Vec<u8>, CastError> {
-    filled(0, bytes).map_err(|_| CastError::Allocation { dtype, elements })
+/// The operator `DynamicQuantizeLinear`: one scale and one zero point for the tensor, found from its extremes and 0.
+///
+/// ```
+/// use lanecast::onnx::{DataType, DynamicQuantizeLinear, Tensor};
+///
+/// let bytes: Vec<u8> = [0f32, 2.0, -3.0, 1.5].iter().flat_map(|x| x.to_le_bytes()).collect();
+/// let x = Tensor::new(&[2, 2], DataType::Float, &bytes)?;
+/// let [y, y_scale, y_zero_point] = DynamicQuantizeLinear::new(11, &[])?.run(&x)?;
+/// assert_eq!(y_scale, Tensor::new(&[], DataType::Float, (5f32 / 255.0).to_le_bytes().to_vec())?);
+/// assert_eq!(y_zero_point, Tensor::new(&[], DataType::Uint8, &[153])?);
+/// assert_eq!(y, Tensor::new(&[2, 2], DataType::Uint8, &[153, 255, 0, 229])?);
+/// # Ok::<(), lanecast::onnx::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DynamicQuantizeLinear {
+    rules: Rules,
+}
+
+impl DynamicQuantizeLinear {
+    /// Makes the operator of an opset. It has no attributes.
+    ///
+    /// ```
+    /// use lanecast::onnx::DynamicQuantizeLinear;
+    /// assert!(DynamicQuantizeLinear::new(28, &[]).is_ok());
+    /// assert_eq!(
+    ///     DynamicQuantizeLinear::new(10, &[]).unwrap_err().to_string(),
+    ///     "opset 10 has no operator DynamicQuantizeLinear; DynamicQuantizeLinear-11 is its first version"
+    /// );
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The opset has no such operator, or there are attributes.
+    pub fn new(opset: u32, attributes: &[(&str, Attribute<'_>)]) -> Result<Self, Error> {
+        Ok(Self { rules: Rules::new(Operator::DynamicQuantizeLinear, opset, attributes)? })
+    }
+
+    /// Quantises a tensor of FLOAT. Returns `y`, which is UINT8, and the scalars `y_scale` and `y_zero_point`.
+    ///
+    /// ```
+    /// use lanecast::onnx::{DataType, DequantizeLinear, DynamicQuantizeLinear, Tensor};
+    /// let x = Tensor::new(&[2], DataType::Float, [255f32, 7.0].map(f32::to_le_bytes).concat())?;
+    /// let [y, y_scale, y_zero_point] = DynamicQuantizeLinear::new(11, &[])?.run(&x)?;
+    /// assert_eq!(DequantizeLinear::new(10, &[])?.run(&y, &y_scale, Some(&y_zero_point))?, x);
+    /// # Ok::<(), lanecast::onnx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The input is not of FLOAT, or there is no memory for the result.
+    pub fn run(&self, x: &Tensor<'_>) -> Result<[Tensor<'static>; 3], Error> {
+        let takes = if x.data_type() == DataType::Float { Some(11) } else { None };
+        self.rules.check(x.data_type(), takes, "x")?;
+        let q = self.rules.quantizer(x.shape(), &[], [DType::F32, DType::U8, DType::F32])?;
+        // Without elements these are those of zeros.
+        let (mut scale, mut zero) = (1f32.to_le_bytes(), [0]);
+        let y = made(x, DataType::Uint8, DType::U8, &mut |data, output| {
+            q.quantize_affine(data, x.shape(), output, &mut scale, &mut zero).map(drop)
+        })?;
+        let y_scale = scalar(DataType::Float, DType::F32, &scale);
+        Ok([y, y_scale, scalar(DataType::Uint8, DType::U8, &zero)])
+    }
+}
+
+/// Makes a tensor of one element.
+#[inline(never)]
+fn scalar(of: DataType, dtype: DType, bytes: &[u8]) -> Tensor<'static> {
+    Tensor::made(&[], of, dtype, Cow::Owned(bytes.to_vec()))
+}
+
+/// What computes the bytes of a result from those of the data.
+type Run<'a> = &'a mut dyn FnMut(&[u8], &mut [u8]) -> Result<(), ScaledError>;
+
+/// Makes a tensor with the shape of `x`. `run` gets the bytes of `x` and those to fill, unless there are no elements.
+fn made(x: &Tensor<'_>, to: DataType, dtype: DType, run: Run<'_>) -> Result<Tensor<'static>, Error> {
+    let (data, elements) = (numbers(x)?, x.count());
+    let bytes = dtype.byte_len(elements, Packing::LowFirst);
+    let bytes = bytes.ok_or_else(|| Error::ShapeOverflow { shape: x.shape().to_vec() })?;
+    let mut output = filled(0, bytes).map_err(|_| CastError::Allocation { dtype, elements })?;
+    if elements > 0 {
+        run(data, &mut output)?;
+    }
+    Ok(Tensor::made(x.shape(), to, dtype, Cow::Owned(output)))
 }

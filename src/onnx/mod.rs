@@ -10,6 +10,6 @@ mod tensor;
 pub use cast::{Attribute, Cast, CastLike, FnuzInfinity, Options};
 pub use data_type::DataType;
 pub use error::Error;
-pub use linear::{DequantizeLinear, QuantizeLinear};
+pub use linear::{DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear};
 pub use operator::Operator;
 pub use tensor::{Strings, Tensor};

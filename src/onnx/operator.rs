@@ -19,6 +19,8 @@ pub enum Operator {
     QuantizeLinear,
     /// Dequantises: the inverse of `QuantizeLinear`.
     DequantizeLinear,
+    /// Quantises under a scale and a zero point that it finds from the data.
+    DynamicQuantizeLinear,
 }
 
 impl Operator {
@@ -33,6 +35,7 @@ impl Operator {
             Self::Cast => &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28],
             Self::CastLike => &[15, 19, 21, 23, 24, 25],
             Self::QuantizeLinear | Self::DequantizeLinear => &[10, 13, 19, 21, 23, 24, 25, 28],
+            Self::DynamicQuantizeLinear => &[11],
         }
     }
 
@@ -61,6 +64,7 @@ impl fmt::Display for Operator {
             Self::CastLike => "CastLike",
             Self::QuantizeLinear => "QuantizeLinear",
             Self::DequantizeLinear => "DequantizeLinear",
+            Self::DynamicQuantizeLinear => "DynamicQuantizeLinear",
         })
     }
 }

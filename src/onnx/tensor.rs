@@ -167,10 +167,20 @@ impl<'a> Tensor<'a> {
     ///
     /// The bytes do not have the size of the shape's elements, or the type is STRING.
     pub fn new(shape: &[usize], data_type: DataType, bytes: impl Into<Cow<'a, [u8]>>) -> Result<Self, Error> {
-        let bytes = bytes.into();
+        Self::of_bytes(shape, data_type, bytes.into())
+    }
+
+    #[inline(never)] // It is called from many places.
+    fn of_bytes(shape: &[usize], data_type: DataType, bytes: Cow<'a, [u8]>) -> Result<Self, Error> {
         let dtype = data_type.dtype().ok_or(Error::NotBytes)?;
         check_size(Side::Source, dtype, Packing::LowFirst, count(shape)?, bytes.len())?;
-        Ok(Self { shape: shape.to_vec(), elements: Elements::Numbers(data_type, dtype, bytes) })
+        Ok(Self::made(shape, data_type, dtype, bytes))
+    }
+
+    /// Makes a tensor of bytes that have the size of its elements.
+    #[inline(never)]
+    pub(super) fn made(shape: &[usize], data_type: DataType, dtype: DType, bytes: Cow<'a, [u8]>) -> Self {
+        Self { shape: shape.to_vec(), elements: Elements::Numbers(data_type, dtype, bytes) }
     }
 
     /// Makes a tensor of strings.
