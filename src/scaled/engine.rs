@@ -592,6 +592,7 @@ impl Quantizing<'_> {
 
     /// Finds the scales from `first` on, many at a time, and returns what elements are divided by ([`Blocks::numbers`]). None
     /// if this scaling must find them one by one.
+    #[inline(never)] // It is called for a piece.
     fn scales_by_f64(
         &self,
         largest: &Largest,
@@ -621,6 +622,7 @@ impl Quantizing<'_> {
 
     /// Returns what elements are divided by under given scales ([`Blocks::numbers`]), and the index of the first of these
     /// scales. Empty if this scaling must decode them one by one.
+    #[inline(never)] // As `scales_by_f64`.
     pub(super) fn given_by_f64(
         &self,
         given: &Given<'_>,

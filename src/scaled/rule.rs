@@ -552,6 +552,7 @@ impl Quantize {
     }
 
     /// Finds the scale of profiles that compute its inverse first and multiply elements with that.
+    #[inline(never)] // It is called for a block, not for an element.
     fn by_inverse(&self, amax: Exact) -> Found {
         let f32 = |x: Exact| x.rounded(DType::F32);
         let max = Exact::int(448);

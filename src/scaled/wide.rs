@@ -458,6 +458,7 @@ impl Wide {
 
     /// Computes what elements are divided by or multiplied with from the codes of scales, in native byte order; 0 where that is
     /// left to the reference. Returns false if this scaling must decode scales one by one.
+    #[inline(never)] // It is called for a tile.
     pub(super) fn numbers(
         &self,
         codes: &[u8],

@@ -542,6 +542,7 @@ pub(super) fn amax(job: &Quantizing<'_>, elements: Range<usize>) -> Result<Optio
 
 /// Finds the largest magnitudes of the blocks of a rectangle. One with one scale is taken as one block. Returns false if no kernel
 /// reads that dtype, or if there is an Inf or NaN that must not count.
+#[inline(never)] // It is called for a piece.
 pub(super) fn largest(job: &Quantizing<'_>, rect: &Rect, largest: &mut Largest) -> Result<bool, Error> {
     let Some(floats) = job.source.buffer() else { return Ok(false) };
     let (Some(bytes), Some(to_f64)) = (floats.readable(), floats.to_f64) else { return Ok(false) };
