@@ -363,6 +363,24 @@ def test_columns_and_tables_with_nulls():
     assert lanecast.masked(empty, "int8")[0].tolist() == [3]
 
 
+def test_arrow_arrays_as_docs_python_md_says():
+    pa = pytest.importorskip("pyarrow")
+    column = pa.chunked_array([[0, 1, None], [300, -7, 5]])
+    v, b = lanecast.masked(column, "int8", bitmap=True)
+    made = pa.Array.from_buffers(pa.int8(), len(v), [pa.py_buffer(b), pa.py_buffer(v)])
+    made.validate(full=True)
+    assert made.to_pylist() == [0, 1, None, None, -7, 5]
+    # Not a copy.
+    assert [buffer.address for buffer in made.buffers()] == [b.ctypes.data, v.ctypes.data]
+    assert lanecast.masked(column, "int8")[1].nbytes == len(column)
+    for days in (pa.date32(), pa.timestamp("us"), pa.duration("s"), pa.decimal128(5, 2)):
+        with pytest.raises(TypeError, match="its elements must be integers, floats or bools"):
+            lanecast.masked(pa.array([None], days), "int8")
+    for x in (pa.array(["1"]), pa.array([[1], [2]]), pa.array([{"a": 1}])):
+        with pytest.raises(TypeError, match="cannot cast an"):
+            lanecast.masked(x, "int8")
+
+
 def test_nulls_that_arrow_does_not_count():
     pa = pytest.importorskip("pyarrow")
     # Those among the values of a dictionary or of runs: null_count is 0.
