@@ -36,7 +36,8 @@ pub trait Lanecast<Dim: Dimension> {
     ///
     /// # Errors
     ///
-    /// `LANECAST_ISA` names an instruction set that is not available, or there is no memory for the array.
+    /// `LANECAST_ISA` names an instruction set that is not available, or there is no memory for the array or for the plan, which the first
+    /// cast of a pair makes.
     #[inline(always)]
     fn lanecast<D: Element>(&self) -> Result<Array<D, Dim>, Error> {
         self.lanecast_with(const { &CastOptions::new() })
@@ -53,7 +54,8 @@ pub trait Lanecast<Dim: Dimension> {
     ///
     /// # Errors
     ///
-    /// The instruction set that the options or `LANECAST_ISA` name is not available, or there is no memory for the array.
+    /// The instruction set that the options or `LANECAST_ISA` name is not available, or there is no memory for the array or for the plan,
+    /// which the first cast of a pair makes.
     fn lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error>;
 
     /// Casts to a new array as [`lanecast`](Self::lanecast) does, unless that loses an element: see [`Caster::try_cast`].
@@ -117,7 +119,8 @@ pub trait Lanecast<Dim: Dimension> {
     ///
     /// # Errors
     ///
-    /// The shapes differ, or `LANECAST_ISA` names an instruction set that is not available. Nothing was written.
+    /// The shapes differ, `LANECAST_ISA` names an instruction set that is not available, or there is no memory for the plan, which the first
+    /// cast of a pair makes. Nothing was written.
     fn lanecast_into<D: Element>(&self, dst: &mut ArrayRef<D, Dim>) -> Result<(), Error> {
         self.lanecast_into_with(dst, const { &CastOptions::new() })
     }
@@ -132,8 +135,8 @@ pub trait Lanecast<Dim: Dimension> {
     ///
     /// # Errors
     ///
-    /// The shapes differ, or the instruction set that the options or `LANECAST_ISA` name is not available. Nothing was
-    /// written.
+    /// The shapes differ, the instruction set that the options or `LANECAST_ISA` name is not available, or there is no memory for the plan,
+    /// which the first cast of a pair makes. Nothing was written.
     fn lanecast_into_with<D: Element>(
         &self,
         dst: &mut ArrayRef<D, Dim>,

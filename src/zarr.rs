@@ -34,7 +34,8 @@ pub enum ZarrError {
     },
     /// Neither the map nor a rule says what an element becomes. The contents of the destination are unspecified.
     Refused(Lossy),
-    /// An error of the cast itself; nothing was written.
+    /// An error of the cast itself: nothing was written if a buffer has a wrong size; if memory is missing, the contents of the destination
+    /// are unspecified.
     Cast(Error),
 }
 
@@ -350,7 +351,8 @@ impl ValueCaster {
     ///
     /// # Errors
     ///
-    /// An element is refused, of which the error names the first; or a buffer does not have the size of `n` elements, and nothing was written.
+    /// An element is refused, of which the error names the first, or there is no memory for what the cast records about its elements: the
+    /// contents of the destination are then unspecified. Or a buffer does not have the size of `n` elements, and nothing was written.
     pub fn cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), ZarrError> {
         self.fill(src, dst.into(), n).map(|_| ())
     }

@@ -26,7 +26,8 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// A buffer does not have the size of `n` elements. Nothing was written.
+    /// A buffer does not have the size of `n` elements, and nothing was written; or there is no memory for the check, and the
+    /// contents of the destination are unspecified.
     pub fn cast_checked(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<CastReport, Error> {
         Ok(self.checked(src, dst.into(), n, Marks::REPORT)?.1)
     }
@@ -47,8 +48,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// A buffer does not have the size of `n` elements, and nothing was written; or there is no memory for the check, and the
-    /// contents of the destination are unspecified.
+    /// As [`Caster::cast_checked`]; or the bitmap does not have its size, and nothing was written.
     pub fn cast_checked_uninit<'a>(
         &self,
         src: &[u8],
@@ -77,8 +77,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The first element that is lost. Or a buffer does not have the size of `n` elements: then nothing was
-    /// written.
+    /// The first element that is lost; else as [`Caster::cast_checked`].
     pub fn try_cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), Error> {
         self.checked(src, dst.into(), n, Marks::stopping(Some(Stop::Lost))).map(drop)
     }
@@ -98,8 +97,8 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The first element that is lost and not null. Or a buffer or the bitmap does not have the size of `n` elements: then
-    /// nothing was written.
+    /// The first element that is lost and not null; or the bitmap does not have the size of `n` elements, and nothing was written; else as
+    /// [`Caster::cast_checked`].
     pub fn try_cast_validity(
         &self,
         src: &[u8],
@@ -126,8 +125,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The first element that changes. Or a buffer does not have the size of `n` elements: then nothing was
-    /// written.
+    /// The first element that changes; else as [`Caster::cast_checked`].
     pub fn same_value(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), Error> {
         self.checked(src, dst.into(), n, Marks::stopping(Some(Stop::Inexact))).map(drop)
     }
@@ -151,7 +149,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// A buffer or a bitmap does not have the size of `n` elements. Nothing was written.
+    /// A bitmap does not have the size of `n` elements, and nothing was written; else as [`Caster::cast_checked`].
     pub fn cast_validity(
         &self,
         src: &[u8],
@@ -268,7 +266,7 @@ impl Caster {
 ///
 /// # Errors
 ///
-/// As [`lanecast::cast_slice`](crate::cast_slice).
+/// As [`cast_slice_with`].
 pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<CastReport, Error> {
     cast_slice_with(src, dst, &CastOptions::new())
 }
@@ -285,8 +283,8 @@ pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<Ca
 ///
 /// # Errors
 ///
-/// The lengths differ, or the instruction set that the options or `LANECAST_ISA` name is not available. Nothing
-/// was written.
+/// The lengths differ, or the instruction set that the options or `LANECAST_ISA` name is not available, and nothing was written; or there
+/// is no memory for the plan or the check, and the contents of the destination are unspecified.
 pub fn cast_slice_with<S: Element, D: Element>(
     src: &[S],
     dst: &mut [D],

@@ -24,7 +24,8 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// A buffer does not have the size of `n` elements: nothing was written. Or the callback stopped the cast.
+    /// A buffer does not have the size of `n` elements, and nothing was written; or there is no memory for the check, or the callback stopped
+    /// the cast, and the contents of the destination are unspecified.
     pub fn par_cast_checked_with(
         &self,
         src: &[u8],
