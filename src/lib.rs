@@ -44,7 +44,7 @@
 //! | `text` | texts to numbers and back (feature `text`) |
 //! | `onnx` | the operators `Cast`, `CastLike`, `QuantizeLinear` and `DequantizeLinear` (feature `onnx`) |
 //!
-//! The feature `ndarray` implements the trait `Lanecast` for arrays of the crate ndarray. The feature `bytemuck` implements `Pod` and
+//! The feature `ndarray` implements the trait `Lanecast` for arrays of the crate ndarray 0.17. The feature `bytemuck` implements `Pod` and
 //! `Zeroable` for the element types; the feature `serde` implements `Serialize` and `Deserialize` for dtypes, options, scalings and element types. All other
 //! features are on by default. For casts alone, `default-features = false, features = ["std"]` compiles in 0.6 of the time, to less than two thirds of the code.
 //!

@@ -588,6 +588,9 @@ impl CastOptions {
     /// A float beyond the range of an integer, whose result is undefined there, saturates. In float8_e8m0fnu,
     /// zero and negatives are NaN, where PyTorch gives the smallest power and drops the sign.
     ///
+    /// candle's `to_dtype` is this, too, except that it rounds float64 to 16-bit floats and wide integers to bfloat16 twice, and for the
+    /// bits of a NaN of float8.
+    ///
     /// ```
     /// use lanecast::{bits::{F8E4M3FN, F8E5M2}, CastOptions, convert_with};
     /// assert_eq!(convert_with::<f32, F8E4M3FN>(f32::INFINITY, &CastOptions::torch()).to_f32(), 448.0);
@@ -597,7 +600,8 @@ impl CastOptions {
         Self::new().saturation(Saturation::FnOnly).e8m0_rounding(E8m0Rounding::Nearest)
     }
 
-    /// The options of Rust's `as`, for the pairs of dtypes that it knows.
+    /// The options of Rust's `as`, for the pairs of dtypes that it knows. Arrow's numeric casts are this, with the checked casts for
+    /// [what they make null](crate::checked#arrow-arrays).
     ///
     /// ```
     /// use lanecast::{CastOptions, convert_with};

@@ -10,7 +10,8 @@
 //! | bytes whose dtype is known at run time to offsets and bytes | [`format_bytes`] |
 //!
 //! All dtypes but the complex ones can be read and written. Large batches run on all threads of the rayon pool with the
-//! feature `parallel`, with the same results and the same errors.
+//! feature `parallel`, with the same results and the same errors. Nulls are not known here: what is null must be a number, too, as `0`,
+//! and is written as one.
 //!
 //! # Reading
 //!
