@@ -77,6 +77,19 @@ pub(crate) fn cast(caster: &ValueCaster, src: &[u8]) -> Result<Vec<u8>, ZarrErro
     Ok(out)
 }
 
+/// Whether two elements are the same value: a NaN is any other NaN, whatever its bits, and -0 is 0, as in maps. The specification compares numerical
+/// values and asks for no payloads; no integer has a -0, and no fnuz format.
+pub(crate) fn same(dtype: DType, one: &[u8], other: &[u8]) -> Result<bool, ZarrError> {
+    if one == other || !matches!(dtype.kind(), Kind::Float(_)) {
+        return Ok(one == other);
+    }
+    // float64 has every value of every float.
+    let caster = ValueCaster::new(dtype, DType::F64, lanecast::Rounding::NearestEven, None, &[])?;
+    let value = |bytes| Ok::<f64, ZarrError>(f64::from_bits(read(&cast(&caster, bytes)?)));
+    let (one, other) = (value(one)?, value(other)?);
+    Ok(one == other || one.is_nan() && other.is_nan())
+}
+
 /// Sign-extends signed integers of fewer than 8 bits to their byte, as zarrs has them; lanecast leaves the upper bits 0.
 fn sign_extend(dtype: DType, bytes: &mut [u8]) {
     if let Kind::Int(format) = dtype.kind()

@@ -20,7 +20,7 @@ use zarrs_metadata::v3::MetadataV3;
 use zarrs_metadata::{Configuration, FillValueMetadata};
 use zarrs_plugin::{ExtensionName, PluginCreateError, ZarrVersion};
 
-use crate::cast::{OutOfRange, Rounding, cast, dtype, read, size};
+use crate::cast::{OutOfRange, Rounding, cast, dtype, read, same, size};
 
 /// The codec `cast_value`, which stores an array in another data type than it has in memory.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ impl CastValue {
         let refused = |error| CodecError::Other(format!("cast_value: the fill value: {error}"));
         let encoded = cast(&self.encoder(data_type)?, fill_value.as_ne_bytes()).map_err(refused)?;
         let back = cast(&self.decoder(data_type)?, &encoded).map_err(refused)?;
-        if back != fill_value.as_ne_bytes() {
+        if !same(known(data_type)?, &back, fill_value.as_ne_bytes()).map_err(refused)? {
             return Err(CodecError::Other(format!(
                 "cast_value: the fill value of {} changes when it is cast to {} and back",
                 name(data_type),

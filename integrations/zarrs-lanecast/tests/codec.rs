@@ -346,6 +346,43 @@ fn fill_values() {
     assert_eq!(fill(json!({"data_type": "float8_e8m0fnu"}), 0.0), Ok(vec![0]));
 }
 
+/// Fill values are compared by what they are: a NaN is any other, of whatever sign and payload, and -0 is 0.
+#[test]
+fn fill_values_of_other_bits() {
+    let there_and_back = |to: &str, x: f64| {
+        let (codec, from) = (codec(json!({"data_type": to})).unwrap(), data_type("float64"));
+        let (fill, shape, options) = (FillValue::from(x), [NonZeroU64::MIN], CodecOptions::default());
+        codec.encoded_fill_value(&from, &fill).map_err(|error| error.to_string())?;
+        let bytes = x.to_ne_bytes().to_vec();
+        let encoded = codec.encode(bytes.into(), &shape, &from, &fill, &options).unwrap();
+        let decoded = codec.decode(encoded, &shape, &from, &fill, &options).unwrap();
+        Ok::<f64, String>(read(&decoded.into_fixed().unwrap(), f64::from_ne_bytes)[0])
+    };
+    let nans = [0x7FF8_0000_0000_0000, 0xFFF8_0000_0000_0000, 0x7FF0_0000_0000_0001, 0x7FF8_1234_5678_9ABC];
+    for to in FLOATS {
+        for nan in nans.map(f64::from_bits) {
+            // float4 and float6 have no NaN.
+            match there_and_back(to, nan) {
+                Ok(found) => assert!(found.is_nan(), "{to}: {found}"),
+                Err(error) => assert!(to.starts_with("float4") || to.starts_with("float6"), "{to}: {error}"),
+            }
+        }
+        // The powers of two have no 0.
+        assert_eq!(there_and_back(to, -0.0).ok(), (to != "float8_e8m0fnu").then_some(0.0), "{to}");
+    }
+    for to in INTEGERS {
+        assert_eq!(there_and_back(to, -0.0), Ok(0.0), "{to}");
+        there_and_back(to, f64::NAN).unwrap_err();
+    }
+    // From float8 to float8, too.
+    for (from, nan, to) in
+        [("float8_e5m2", 0x7E, "float8_e4m3fnuz"), ("float8_e5m2fnuz", 0x80, "float8_e4m3")]
+    {
+        let codec = codec(json!({"data_type": to})).unwrap();
+        codec.encoded_fill_value(&data_type(from), &FillValue::new(vec![nan])).unwrap();
+    }
+}
+
 /// An array may map zero, or be stored as a data type that has none, unless that is its fill value.
 #[test]
 fn zeros() {
