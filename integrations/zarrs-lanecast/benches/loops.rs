@@ -1,9 +1,16 @@
-//! The cast of the codec beside a loop over the elements, in turns: the median of their ratios.
+//! The cast of the codec, a kept `ValueCaster`, beside a loop over the elements, in turns: the median of their ratios. Then the codec itself, as
+//! zarrs calls it for a chunk.
 
 use std::hint::black_box;
+use std::num::NonZeroU64;
+use std::time::Instant;
 
 use lanecast::zarr::ValueCaster;
 use lanecast::{DType, Overflow, Rounding};
+use serde_json::json;
+use zarrs::array::{DataType, FillValue};
+use zarrs::metadata::v3::MetadataV3;
+use zarrs_codec::{Codec, CodecOptions};
 
 #[path = "../../turns.rs"]
 mod turns;
@@ -14,7 +21,46 @@ fn ratio(src: &[u8], cast: &dyn Fn(&[u8]) -> Vec<u8>, plain: &dyn Fn(&[u8]) -> V
     turns::ratio(src.len() / 2, || plain(black_box(src)), || cast(black_box(src)))
 }
 
+/// Prints how many nanoseconds the codec takes to encode a chunk, and to decode it: the fastest of many turns.
+fn chunks(from: &str, to: &str, configuration: &str) {
+    zarrs_lanecast::register();
+    let metadata = json!({"name": "cast_value", "configuration": serde_json::from_str::<serde_json::Value>(configuration).unwrap()});
+    let metadata: MetadataV3 = serde_json::from_value(metadata).unwrap();
+    let Ok(Codec::ArrayToArray(codec)) = Codec::from_metadata(&metadata) else { panic!("no codec") };
+    let data_type = DataType::from_metadata(&MetadataV3::new(from)).unwrap();
+    let (size, options) = (data_type.fixed_size().unwrap(), CodecOptions::default());
+    let fill = FillValue::new(vec![0; size]);
+    let times = [64, 65536].map(|n| {
+        let (decoded, shape) = (vec![0u8; n * size], [NonZeroU64::new(n as u64).unwrap()]);
+        let encode =
+            || codec.encode(black_box(&decoded[..]).into(), &shape, &data_type, &fill, &options).unwrap();
+        let encoded = encode().into_fixed().unwrap();
+        let decode =
+            || codec.decode(black_box(&encoded[..]).into(), &shape, &data_type, &fill, &options).unwrap();
+        let calls = 1_000_000 / n.max(1000);
+        let fastest = |call: &dyn Fn()| {
+            let turns = (0..300).map(|_| {
+                let start = Instant::now();
+                (0..calls).for_each(|_| call());
+                start.elapsed().as_nanos() / calls as u128
+            });
+            turns.min().unwrap()
+        };
+        [fastest(&|| drop(encode())), fastest(&|| drop(decode()))]
+    });
+    let [[encode, decode], [encode_large, decode_large]] = times;
+    println!("| {from} to {to} | {encode} | {decode} | {encode_large} | {decode_large} |");
+}
+
 fn main() {
+    println!(
+        "| nanoseconds a chunk | encode 64 | decode 64 | encode 65,536 | decode 65,536 |\n|---|---|---|---|---|"
+    );
+    chunks("float64", "uint8, clamp", r#"{"data_type": "uint8", "out_of_range": "clamp"}"#);
+    let map = r#"{"data_type": "uint8", "out_of_range": "clamp", "scalar_map": {"encode": [["NaN", 255]], "decode": [[255, "NaN"]]}}"#;
+    chunks("float64", "uint8, clamp, NaN mapped", map);
+    chunks("float32", "float16", r#"{"data_type": "float16"}"#);
+    println!();
     println!("| cast | 4,096 | 65,536 | 1,048,576 |\n|---|---|---|---|");
     macro_rules! row {
         ($name:literal, $from:ty, $source:ident => $to:ident, $rule:expr, $map:expr, $value:expr, $element:expr) => {{

@@ -31,6 +31,29 @@ pub enum OutOfRange {
     Wrap,
 }
 
+impl Rounding {
+    /// The name in metadata.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::NearestEven => "nearest-even",
+            Self::TowardsZero => "towards-zero",
+            Self::TowardsPositive => "towards-positive",
+            Self::TowardsNegative => "towards-negative",
+            Self::NearestAway => "nearest-away",
+        }
+    }
+}
+
+impl OutOfRange {
+    /// The name in metadata.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Clamp => "clamp",
+            Self::Wrap => "wrap",
+        }
+    }
+}
+
 impl From<Rounding> for lanecast::Rounding {
     fn from(rounding: Rounding) -> Self {
         match rounding {
@@ -53,7 +76,7 @@ impl From<OutOfRange> for Overflow {
 }
 
 /// Returns the dtype of a data type by its name, if the specification of the codec allows it.
-pub fn dtype(name: &str) -> Option<DType> {
+pub(crate) fn dtype(name: &str) -> Option<DType> {
     const NAMES: &str = "int2 int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64 \
         float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2 \
         float8_e5m2fnuz float8_e8m0fnu bfloat16 float16 float32 float64";

@@ -3,13 +3,13 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use lanecast::zarr::{ValueCaster, ZarrError};
 use lanecast::{DType, Kind};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use zarrs_codec::{
     ArrayBytes, ArrayCodecTraits, ArrayToArrayCodecTraits, Codec, CodecError, CodecMetadataOptions,
     CodecOptions, CodecTraits, CodecTraitsV3, PartialDecoderCapability, PartialEncoderCapability,
@@ -23,14 +23,55 @@ use zarrs_plugin::{ExtensionName, PluginCreateError, ZarrVersion};
 use crate::cast::{OutOfRange, Rounding, cast, dtype, read, same, size};
 
 /// The codec `cast_value`, which stores an array in another data type than it has in memory.
+///
+/// [`register`](crate::register) makes zarrs create it from metadata. To build an array with it:
+///
+/// ```
+/// use std::sync::Arc;
+/// use zarrs::array::{ArrayBuilder, data_type};
+/// use zarrs::storage::store::MemoryStore;
+/// use zarrs_lanecast::{CastValue, OutOfRange};
+///
+/// zarrs_lanecast::register(); // for whoever opens the array
+/// let codec = CastValue::new(data_type::uint8())?
+///     .out_of_range(OutOfRange::Clamp)?
+///     .scalar_map([("NaN".into(), 0.into())], [(0.into(), "NaN".into())])?;
+/// let array = ArrayBuilder::new(vec![4], vec![4], data_type::float64(), f64::NAN)
+///     .array_to_array_codecs(vec![Arc::new(codec)])
+///     .build(Arc::new(MemoryStore::new()), "/")?;
+/// array.store_chunk(&[0], &[1.0, 2.5, 300.0, f64::NAN])?;
+/// let found: Vec<f64> = array.retrieve_chunk(&[0])?;
+/// assert_eq!(found[..3], [1.0, 2.0, 255.0]);
+/// assert!(found[3].is_nan());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CastValue {
     target: DataType,
     rounding: Rounding,
     out_of_range: Option<OutOfRange>,
     scalar_map: ScalarMap,
-    /// The configuration that it was made from.
-    configuration: Option<Configuration>,
+    /// What the metadata have, by which it can be made again.
+    configuration: Configuration,
+    /// The casters of the data types of arrays that have been cast, one for each data type at most.
+    kept: Arc<RwLock<Vec<Arc<Casters>>>>,
+}
+
+/// The casters between the data type of an array and the one that is stored.
+#[derive(Debug)]
+struct Casters {
+    data_type: DataType,
+    encoder: ValueCaster,
+    decoder: ValueCaster,
+    /// The first fill value that was found to survive, and what it is encoded: an array has one, but its codec is asked for every chunk.
+    fill: OnceLock<(FillValue, FillValue)>,
+}
+
+impl Casters {
+    /// What a fill value is encoded, if it is the one that is known to survive.
+    fn known(&self, fill_value: &FillValue) -> Option<FillValue> {
+        self.fill.get().filter(|(known, _)| known == fill_value).map(|(_, encoded)| encoded.clone())
+    }
 }
 
 zarrs_plugin::impl_extension_aliases!(CastValue, v3: "cast_value");
@@ -69,9 +110,68 @@ fn check_keys(fields: &Map<String, Value>, known: &[&str]) -> Result<(), String>
 }
 
 impl CastValue {
-    fn new(configuration: Option<&Configuration>) -> Result<Self, String> {
-        let none = Map::new();
-        let fields = configuration.map_or(&none, |configuration| configuration);
+    /// The codec that stores `target`, rounds to the nearest with ties to even, maps nothing, and makes an error of what is out of range.
+    ///
+    /// # Errors
+    ///
+    /// The codec does not cast this data type.
+    pub fn new(target: DataType) -> Result<Self, PluginCreateError> {
+        let (name, own) = (name(&target), target.configuration_v3());
+        let data_type =
+            if own.is_empty() { json!(name) } else { json!({"name": name, "configuration": own}) };
+        Self::with(Configuration::default(), "data_type", data_type)
+    }
+
+    /// The same codec with another rounding.
+    ///
+    /// ```
+    /// use zarrs::array::data_type;
+    /// use zarrs_lanecast::{CastValue, Rounding};
+    /// let codec = CastValue::new(data_type::int16())?.rounding(Rounding::TowardsZero);
+    /// # Ok::<(), zarrs::plugin::PluginCreateError>(())
+    /// ```
+    #[must_use]
+    pub fn rounding(self, rounding: Rounding) -> Self {
+        let mut fields = Map::from(self.configuration);
+        fields.insert("rounding".into(), rounding.name().into());
+        Self { rounding, configuration: fields.into(), kept: Arc::default(), ..self }
+    }
+
+    /// The same codec with a rule for what is out of range.
+    ///
+    /// # Errors
+    ///
+    /// It is [`OutOfRange::Wrap`], and what is stored is no integer.
+    pub fn out_of_range(self, rule: OutOfRange) -> Result<Self, PluginCreateError> {
+        Self::with(self.configuration, "out_of_range", rule.name().into())
+    }
+
+    /// The same codec with other maps: pairs of a value and what it becomes when it is encoded, and when it is decoded. Each is
+    /// written as a fill value of its data type is.
+    ///
+    /// # Errors
+    ///
+    /// One of the values that are stored is none of the stored data type. Those of the array are checked when the array is made.
+    pub fn scalar_map(
+        self,
+        encode: impl IntoIterator<Item = (FillValueMetadata, FillValueMetadata)>,
+        decode: impl IntoIterator<Item = (FillValueMetadata, FillValueMetadata)>,
+    ) -> Result<Self, PluginCreateError> {
+        let (encode, decode): (Entries, Entries) =
+            (encode.into_iter().collect(), decode.into_iter().collect());
+        Self::with(self.configuration, "scalar_map", json!({"encode": encode, "decode": decode}))
+    }
+
+    /// The codec of a configuration with one more field.
+    fn with(configuration: Configuration, field: &str, value: Value) -> Result<Self, PluginCreateError> {
+        let mut fields = Map::from(configuration);
+        fields.insert(field.into(), value);
+        Self::of(fields.into()).map_err(|error| PluginCreateError::Other(format!("cast_value: {error}")))
+    }
+
+    /// The codec of a configuration.
+    fn of(configuration: Configuration) -> Result<Self, String> {
+        let fields = &*configuration;
         check_keys(fields, &["data_type", "rounding", "out_of_range", "scalar_map"])
             .map_err(|error| format!("the configuration: {error}"))?;
         let data_type = fields.get("data_type").ok_or("data_type is missing")?;
@@ -98,14 +198,15 @@ impl CastValue {
             rounding: field(fields, "rounding")?,
             out_of_range,
             scalar_map: ScalarMap { encode, decode },
-            configuration: configuration.cloned(),
+            configuration,
+            kept: Arc::default(),
         })
     }
 }
 
 impl CodecTraitsV3 for CastValue {
     fn create(metadata: &MetadataV3) -> Result<Codec, PluginCreateError> {
-        match Self::new(metadata.configuration()) {
+        match Self::of(metadata.configuration().cloned().unwrap_or_default()) {
             Ok(codec) => Ok(Codec::ArrayToArray(Arc::new(codec))),
             Err(error) => Err(PluginCreateError::Other(format!("cast_value: {error}"))),
         }
@@ -142,31 +243,52 @@ impl CastValue {
         ValueCaster::new(source, target, self.rounding.into(), rule, &map).map_err(other)
     }
 
-    /// Returns the encoded fill value, or an error if it does not decode to the same value.
-    fn checked_fill_value(
+    /// Returns the casters of a data type, which are made once.
+    fn casters(&self, data_type: &DataType) -> Result<Arc<Casters>, CodecError> {
+        let find = |kept: &[Arc<Casters>]| kept.iter().find(|kept| kept.data_type == *data_type).cloned();
+        // Whoever panicked has left the list as it was, or with one more.
+        if let Some(found) = find(&self.kept.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(found);
+        }
+        let made = Arc::new(Casters {
+            data_type: data_type.clone(),
+            encoder: self.caster(data_type, &self.target, &self.scalar_map.encode)?,
+            decoder: self.caster(&self.target, data_type, &self.scalar_map.decode)?,
+            fill: OnceLock::new(),
+        });
+        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been faster.
+        if let Some(found) = find(&kept) {
+            return Ok(found);
+        }
+        kept.push(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// Returns the casters of a data type, and the encoded fill value, or an error if that does not decode to the same value.
+    fn checked(
         &self,
         data_type: &DataType,
         fill_value: &FillValue,
-    ) -> Result<FillValue, CodecError> {
+    ) -> Result<(Arc<Casters>, FillValue), CodecError> {
+        let casters = self.casters(data_type)?;
+        if let Some(encoded) = casters.known(fill_value) {
+            return Ok((casters, encoded));
+        }
         let refused = |error| CodecError::Other(format!("cast_value: the fill value: {error}"));
-        let encoded = cast(&self.encoder(data_type)?, fill_value.as_ne_bytes()).map_err(refused)?;
-        let back = cast(&self.decoder(data_type)?, &encoded).map_err(refused)?;
-        if !same(known(data_type)?, &back, fill_value.as_ne_bytes()).map_err(refused)? {
+        let encoded = cast(&casters.encoder, fill_value.as_ne_bytes()).map_err(refused)?;
+        let back = cast(&casters.decoder, &encoded).map_err(refused)?;
+        if !same(casters.encoder.from(), &back, fill_value.as_ne_bytes()).map_err(refused)? {
             return Err(CodecError::Other(format!(
                 "cast_value: the fill value of {} changes when it is cast to {} and back",
                 name(data_type),
                 name(&self.target)
             )));
         }
-        Ok(FillValue::new(encoded))
-    }
-
-    fn encoder(&self, data_type: &DataType) -> Result<ValueCaster, CodecError> {
-        self.caster(data_type, &self.target, &self.scalar_map.encode)
-    }
-
-    fn decoder(&self, data_type: &DataType) -> Result<ValueCaster, CodecError> {
-        self.caster(&self.target, data_type, &self.scalar_map.decode)
+        let encoded = FillValue::new(encoded);
+        // If another one is kept, this one is checked again the next time.
+        _ = casters.fill.set((fill_value.clone(), encoded.clone()));
+        Ok((casters, encoded))
     }
 }
 
@@ -180,7 +302,7 @@ impl CodecTraits for CastValue {
     }
 
     fn configuration(&self, _: ZarrVersion, _: &CodecMetadataOptions) -> Option<Configuration> {
-        self.configuration.clone()
+        Some(self.configuration.clone())
     }
 
     fn partial_decoder_capability(&self) -> PartialDecoderCapability {
@@ -221,9 +343,13 @@ impl ArrayToArrayCodecTraits for CastValue {
     ) -> Result<FillValue, CodecError> {
         let bytes = fill_value.as_ne_bytes();
         if bytes.iter().any(|&byte| byte != 0) {
-            return self.checked_fill_value(data_type, fill_value);
+            return Ok(self.checked(data_type, fill_value)?.1);
         }
-        let encoded = match cast(&self.encoder(data_type)?, bytes) {
+        let casters = self.casters(data_type)?;
+        if let Some(encoded) = casters.known(fill_value) {
+            return Ok(encoded);
+        }
+        let encoded = match cast(&casters.encoder, bytes) {
             Err(ZarrError::Refused(_)) => Ok(vec![0; size(known(&self.target)?)]),
             encoded => encoded,
         };
@@ -238,8 +364,8 @@ impl ArrayToArrayCodecTraits for CastValue {
         fill_value: &FillValue,
         _: &CodecOptions,
     ) -> Result<ArrayBytes<'a>, CodecError> {
-        self.checked_fill_value(data_type, fill_value)?;
-        Ok(cast(&self.encoder(data_type)?, &bytes.into_fixed()?).map_err(other)?.into())
+        let (casters, _) = self.checked(data_type, fill_value)?;
+        Ok(cast(&casters.encoder, &bytes.into_fixed()?).map_err(other)?.into())
     }
 
     fn decode<'a>(
@@ -250,7 +376,7 @@ impl ArrayToArrayCodecTraits for CastValue {
         fill_value: &FillValue,
         _: &CodecOptions,
     ) -> Result<ArrayBytes<'a>, CodecError> {
-        self.checked_fill_value(data_type, fill_value)?;
-        Ok(cast(&self.decoder(data_type)?, &bytes.into_fixed()?).map_err(other)?.into())
+        let (casters, _) = self.checked(data_type, fill_value)?;
+        Ok(cast(&casters.decoder, &bytes.into_fixed()?).map_err(other)?.into())
     }
 }

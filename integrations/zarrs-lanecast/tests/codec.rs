@@ -4,12 +4,12 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use zarrs::array::{Array, ArrayBytes, ArraySubset, DataType, FillValue};
+use zarrs::array::{Array, ArrayBuilder, ArrayBytes, ArraySubset, DataType, FillValue};
 use zarrs::metadata::FillValueMetadata;
 use zarrs::metadata::v3::MetadataV3;
 use zarrs::storage::store::MemoryStore;
 use zarrs_codec::{ArrayToArrayCodecTraits, Codec, CodecOptions};
-use zarrs_lanecast::register;
+use zarrs_lanecast::{CastValue, OutOfRange, Rounding, register};
 
 const INTEGERS: [&str; 12] = [
     "int2", "int4", "int8", "int16", "int32", "int64", "uint2", "uint4", "uint8", "uint16", "uint32",
@@ -380,6 +380,68 @@ fn fill_values_of_other_bits() {
     {
         let codec = codec(json!({"data_type": to})).unwrap();
         codec.encoded_fill_value(&data_type(from), &FillValue::new(vec![nan])).unwrap();
+    }
+}
+
+/// One codec of many arrays: casters are kept by the data type, and each fill value is checked.
+#[test]
+fn one_codec_of_several_arrays() {
+    let map = json!({"encode": [[7, 1]], "decode": [[1, 7]]});
+    let codec = codec(json!({"data_type": "uint8", "scalar_map": map})).unwrap();
+    let (shape, options) = ([NonZeroU64::MIN], CodecOptions::default());
+    let [wide, float] = ["int16", "float64"].map(data_type);
+    for _ in 0..2 {
+        for (from, fill, bytes, is_taken) in [
+            (&wide, FillValue::from(7i16), elements![i16: 7i16], true),
+            (&float, FillValue::from(0.0f64), elements![f64: 7f64], true),
+            (&wide, FillValue::from(2i16), elements![i16: 7i16], true),
+            (&wide, FillValue::from(1i16), elements![i16: 7i16], false),
+            (&float, FillValue::from(0.5f64), elements![f64: 7f64], false),
+        ] {
+            let encoded = codec.encode(bytes.clone().into(), &shape, from, &fill, &options);
+            assert_eq!(encoded.is_ok(), is_taken, "{fill}");
+            assert_eq!(codec.encoded_fill_value(from, &fill).is_ok(), is_taken, "{fill}");
+            if let Ok(encoded) = encoded {
+                assert_eq!(*encoded.clone().into_fixed().unwrap(), [1]);
+                let decoded = codec.decode(encoded, &shape, from, &fill, &options).unwrap();
+                assert_eq!(*decoded.into_fixed().unwrap(), bytes);
+            }
+        }
+    }
+}
+
+/// A codec that is built is written to the metadata, and read again.
+#[test]
+fn a_codec_that_is_built() {
+    register();
+    let codec = CastValue::new(data_type("int8")).unwrap().rounding(Rounding::TowardsZero);
+    let codec = codec.out_of_range(OutOfRange::Wrap).unwrap();
+    let codec = codec.scalar_map([("NaN".into(), FillValueMetadata::from(-1))], []).unwrap();
+    let store = Arc::new(MemoryStore::new());
+    let array = ArrayBuilder::new(vec![4], vec![4], data_type("float64"), 0.0)
+        .array_to_array_codecs(vec![Arc::new(codec)])
+        .build(store.clone(), "/")
+        .unwrap();
+    array.store_metadata().unwrap();
+    array.store_chunk(&[0], &[1.75, 130.0, f64::NAN, 0.0][..]).unwrap();
+    let array = Array::open(store, "/").unwrap();
+    assert_eq!(array.retrieve_chunk::<Vec<f64>>(&[0]).unwrap(), [1.0, -126.0, -1.0, 0.0]);
+    let metadata = serde_json::to_value(array.metadata()).unwrap();
+    let written = json!({"name": "cast_value", "configuration": {
+        "data_type": "int8", "rounding": "towards-zero", "out_of_range": "wrap",
+        "scalar_map": {"encode": [["NaN", -1]], "decode": []},
+    }});
+    assert_eq!(metadata["codecs"][0], written);
+    for (wrong, what) in [
+        (CastValue::new(data_type("bool")), "bool, which is not supported"),
+        (CastValue::new(data_type("float32")).unwrap().out_of_range(OutOfRange::Wrap), "not an integer"),
+        (
+            CastValue::new(data_type("uint8")).unwrap().scalar_map([], [(300.into(), 1.into())]),
+            "300 is not a value",
+        ),
+    ] {
+        let error = wrong.unwrap_err().to_string();
+        assert!(error.starts_with("cast_value: ") && error.contains(what), "{error}");
     }
 }
 
