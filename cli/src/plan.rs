@@ -242,11 +242,12 @@ impl Choice {
     }
 
     /// Fails with the first problem of a tensor that is neither copied nor dropped. Problems of the whole checkpoint do not count
-    /// if all quantised weights are copied, with a configuration that says of them what it said.
-    fn check(&self, found: &Recognised) -> Result<()> {
+    /// if all quantised weights are copied and none is made, so that the configuration says of them what it said.
+    fn check(&self, found: &Recognised, to: Option<Layout>) -> Result<()> {
         let settled = |name: &String| self.copy.is_match(name) || self.drop.is_match(name);
+        let mut weights = found.weights.values();
         let is_copied =
-            !found.weights.is_empty() && found.weights.values().all(|w| self.copy.is_match(&*w.codes));
+            to.is_none() && weights.len() > 0 && weights.all(|weight| self.copy.is_match(&*weight.codes));
         let problem =
             found.problems.iter().find(|problem| !problem.tensor.as_ref().map_or(is_copied, settled));
         problem.map_or(Ok(()), |problem| Err(problem.clone()))
@@ -743,7 +744,7 @@ impl Plan {
         let plain = plain_dtype(args, layout)?;
         let high = high_dtype(args)?;
         let choice = Choice::of(args)?;
-        choice.check(found)?;
+        choice.check(found, layout)?;
         if let Some(layout) = layout.filter(|layout| layout.is_read_alone()) {
             return Err(Failure::usage(format!(
                 "--to {}: this layout is read, but not written",

@@ -2477,6 +2477,8 @@ fn packed_integers_are_as_their_configuration_says() {
     assert_eq!(json_of(&copied("config.json"))["quantization_config"], config["quantization_config"]);
     assert!(read(&copied("model.safetensors")) == read(&dir.path().join("int4/model.safetensors")));
     fails(dir.path(), "convert int4 dropped --to bf16 --copy *scale --quiet", 2);
+    // Beside weights that are quantised anew it would not stay.
+    fails(dir.path(), "convert int4 again --to int4-group --copy * --quiet", 2);
 }
 
 /// A destination in a directory that is not there yet may be the source all the same.
