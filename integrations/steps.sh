@@ -35,14 +35,15 @@ passed() {
 }
 
 # Checks that the same tests pass in the patched crate as in the published one, and that lanecast runs at all: with an
-# instruction set that does not exist, each of its casts is an error, so that fewer tests pass.
+# instruction set that does not exist, each of its casts is an error, so that fewer tests pass. The directories are
+# published and patched, with $prefix before that.
 compare() {
-    local theirs ours without
-    theirs=$(passed published "$@")
-    ours=$(passed patched --features lanecast "$@")
-    without=$(LANECAST_ISA=none passed patched --features lanecast "$@")
-    [ -n "$theirs" ] || { tail -n 30 "$work/published.log"; echo "$name: the published tests do not run"; return 1; }
-    [ -n "$ours" ] || { tail -n 30 "$work/patched.log"; echo "$name: the patched tests do not run"; return 1; }
+    local theirs ours without published=${prefix-}published patched=${prefix-}patched
+    theirs=$(passed "$published" "$@")
+    ours=$(passed "$patched" --features lanecast "$@")
+    without=$(LANECAST_ISA=none passed "$patched" --features lanecast "$@")
+    [ -n "$theirs" ] || { tail -n 30 "$work/$published.log"; echo "$name: the published tests do not run"; return 1; }
+    [ -n "$ours" ] || { tail -n 30 "$work/$patched.log"; echo "$name: the patched tests do not run"; return 1; }
     if ! diff <(echo "$theirs") <(echo "$ours"); then
         echo "$name: other tests pass (their lines begin with <)"
         return 1

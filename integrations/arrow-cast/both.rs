@@ -5,9 +5,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, PrimitiveArray};
-use arrow_buffer::NullBuffer;
-use arrow_schema::DataType;
+use arrow_array::*;
+use arrow_buffer::{ArrowNativeType, NullBuffer, OffsetBuffer};
+use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 
 mod turns;
 
@@ -25,8 +25,8 @@ fn bits(i: usize) -> u64 {
     (x ^ x >> 32) >> (i % 64)
 }
 
-/// Elements about the limits of what types hold, and any others.
-fn hostile(n: usize, nulls: bool) -> Vec<ArrayRef> {
+/// Elements about the limits of what types hold, and any others; all of them, or one of so many among small integers.
+fn hostile(n: usize, nulls: bool, one_of: u64) -> Vec<ArrayRef> {
     const FLOATS: [f64; 20] = [
         0.0, -0.0, 0.5, -0.5, -0.999, 1.0, -1.0, 127.9, -128.9, 255.9, 256.0, 32767.5, 65519.9999, 65520.0,
         2147483647.5, 4294967295.9, 9.3e18, 1e39, f64::NAN, f64::NEG_INFINITY,
@@ -39,7 +39,12 @@ fn hostile(n: usize, nulls: bool) -> Vec<ArrayRef> {
     let valid = nulls.then(|| NullBuffer::from_iter((0..n).map(|i| bits(64 * i + 1) % 5 != 0)));
     macro_rules! arrays {
         ($($type:ty: $value:expr;)*) => {
-            vec![$(Arc::new(PrimitiveArray::<$type>::new((0..n).map($value).collect(), valid.clone())) as ArrayRef),*]
+            vec![$({
+                let value = $value;
+                let small = |i: usize| <$type as ArrowPrimitiveType>::Native::usize_as(i % 100);
+                let values = (0..n).map(|i| if bits(64 * i + 2) % one_of == 0 { value(i) } else { small(i) });
+                Arc::new(PrimitiveArray::<$type>::new(values.collect(), valid.clone())) as ArrayRef
+            }),*]
         };
     }
     arrays! {
@@ -62,43 +67,136 @@ fn may_differ(from: &DataType, to: &DataType) -> bool {
     (from, to) == (&DataType::Float64, &DataType::Float16)
 }
 
-/// The same elements, the same nulls, or the same error, for slices of every alignment of bits.
-fn compare() {
-    let (mut results, mut errors, mut differ) = (0, 0, BTreeMap::new());
-    let slices = [(0, 4000), (1, 999), (3, 64), (7, 1), (8, 0), (9, 130), (13, 2048), (64, 511), (65, 77), (100, 3), (257, 1024), (1000, 3000)];
-    for nulls in [false, true] {
-        let arrays = hostile(4000, nulls);
-        let types: Vec<_> = arrays.iter().map(|array| array.data_type().clone()).collect();
-        for (array, to, safe) in arrays.iter().flat_map(|a| types.iter().flat_map(move |to| [true, false].map(|safe| (a, to, safe)))) {
-            let mut slices: Vec<_> = slices.map(|(first, n)| array.slice(first, n)).into();
-            // Of one element each, so that some have no error.
-            slices.extend((0..200).map(|i| array.slice(i, 1)));
-            for slice in &slices {
-                let their = theirs::cast::cast_with_options(slice, to, &theirs::cast::CastOptions { safe, ..Default::default() });
-                let our = ours::cast::cast_with_options(slice, to, &ours::cast::CastOptions { safe, ..Default::default() });
-                let what = format!("{} to {to}, safe: {safe}, from {} on {} elements", array.data_type(), slice.offset(), slice.len());
-                match (their, our) {
-                    (Ok(their), Ok(our)) => {
-                        results += 1;
-                        our.to_data().validate_full().unwrap();
-                        assert_eq!(their.null_count(), our.null_count(), "{what}");
-                        let differing = (0..their.len()).filter(|&i| their.slice(i, 1) != our.slice(i, 1)).count();
-                        assert!(differing == 0 || may_differ(array.data_type(), to), "{what}: {differing} differ");
-                        *differ.entry(format!("{} to {to}", array.data_type())).or_insert(0) += differing;
-                    }
-                    (Err(their), Err(our)) => {
-                        errors += 1;
-                        assert_eq!(their.to_string(), our.to_string(), "{what}");
-                    }
-                    (their, our) => panic!("{what}: {their:?}, {our:?}"),
+/// Does the target have all values of the source, or is it a float?
+fn cannot_fail(from: &DataType, to: &DataType) -> bool {
+    let (narrow, wide) = (from.primitive_width(), to.primitive_width());
+    to.is_floating()
+        || from.is_integer() && from.is_signed_integer() == to.is_signed_integer() && narrow <= wide
+        || from.is_unsigned_integer() && to.is_signed_integer() && narrow < wide
+}
+
+/// All pairs of numbers: slices that begin at every bit of a byte, most of them of so many elements that lanecast casts them.
+fn numbers(mut each: impl FnMut(&ArrayRef, &DataType, bool)) {
+    let mut slices = vec![(0, 20_000), (5, 17_000), (3, 1_500), (13, 2_048), (257, 1_024), (10_001, 3_000), (7, 128)];
+    slices.extend((0..60).map(|i| (i * 293, 128 + i * 37)));
+    slices.extend([(3, 127), (7, 1), (8, 0), (100, 3)]);
+    for (nulls, one_of) in [(false, 1), (true, 1), (false, 600), (true, 600)] {
+        let arrays = hostile(20_000, nulls, one_of);
+        for (from, to) in arrays.iter().flat_map(|from| arrays.iter().map(move |to| (from, to.data_type()))) {
+            for &(first, n) in &slices {
+                for safe in [true, false] {
+                    each(&from.slice(first, n), to, safe);
                 }
             }
         }
     }
-    println!("{} pairs of types: {results} arrays with the same elements and nulls, {errors} errors of the same text", differ.len());
+}
+
+/// Arrays that hold numbers: runs, dictionaries, lists; and times, which are cast by way of numbers.
+fn nested(mut each: impl FnMut(&ArrayRef, &DataType, bool)) {
+    let runs = |ends: DataType, values: DataType| {
+        DataType::RunEndEncoded(Field::new("run_ends", ends, false).into(), Field::new("values", values, true).into())
+    };
+    let dictionary = |keys: DataType, values: DataType| DataType::Dictionary(keys.into(), values.into());
+    let list = |of: DataType| DataType::List(Field::new_list_field(of, true).into());
+    for n in [3, 127, 128, 1_023, 1_024, 3_000] {
+        let texts = StringArray::from_iter_values((0..n).map(|i| i.to_string()));
+        let ends = Int64Array::from_iter_values(1..=n as i64);
+        let of_64: ArrayRef = Arc::new(RunArray::try_new(&ends, &texts).unwrap());
+        let ends = Int16Array::from_iter_values(1..=n as i16);
+        let of_16: ArrayRef = Arc::new(RunArray::try_new(&ends, &texts).unwrap());
+        let numbers = hostile(n, true, 2).swap_remove(10);
+        let keys = UInt16Array::from_iter_values((0..n as u16).rev());
+        let of_keys: ArrayRef = Arc::new(DictionaryArray::new(keys, numbers.clone()));
+        let lengths = OffsetBuffer::from_lengths([n / 3, 0, n - n / 3]);
+        let field = Field::new_list_field(DataType::Float64, true);
+        let of_lists: ArrayRef = Arc::new(ListArray::new(field.into(), lengths, numbers.clone(), None));
+        let times: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values((0..n).map(|i| bits(i) as i64)));
+        for safe in [true, false] {
+            each(&of_64, &runs(DataType::Int16, DataType::Utf8), safe);
+            each(&of_64, &runs(DataType::Int32, DataType::Utf8), safe);
+            each(&of_16, &runs(DataType::Int64, DataType::Utf8), safe);
+            each(&of_keys, &dictionary(DataType::Int8, DataType::Float64), safe);
+            each(&of_keys, &dictionary(DataType::UInt64, DataType::Int32), safe);
+            each(&of_lists, &list(DataType::Int32), safe);
+            each(&numbers, &DataType::Timestamp(TimeUnit::Second, None), safe);
+            each(&times, &DataType::Int32, safe);
+        }
+    }
+}
+
+fn cast_by_theirs(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef, ArrowError> {
+    theirs::cast::cast_with_options(array, to, &theirs::cast::CastOptions { safe, ..Default::default() })
+}
+
+fn cast_by_ours(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef, ArrowError> {
+    ours::cast::cast_with_options(array, to, &ours::cast::CastOptions { safe, ..Default::default() })
+}
+
+/// Which of the casts are lanecast's: with an instruction set that no machine has, those are errors.
+fn whose() {
+    let which = std::cell::RefCell::new(String::new());
+    let each = |array: &ArrayRef, to: &DataType, safe: bool| {
+        let is_ours = cast_by_ours(array, to, safe).is_err_and(|error| error.to_string().contains("LANECAST_ISA is"));
+        which.borrow_mut().push(if is_ours { '1' } else { '0' });
+    };
+    numbers(each);
+    nested(each);
+    print!("{}", which.take());
+}
+
+/// The same elements, the same nulls, or the same error.
+fn compare(version: &str) {
+    let program = std::env::current_exe().unwrap();
+    let output = std::process::Command::new(program).arg("whose").env("LANECAST_ISA", "none").output().unwrap();
+    let which = String::from_utf8(output.stdout).unwrap();
+    let mut which = which.chars().map(|which| which == '1');
+    // Version 59 makes a null buffer even where nothing can be null.
+    let before_60 = version.starts_with("59.");
+    let (mut results, mut errors, mut others, mut differ) = (0, 0, 0, BTreeMap::new());
+    numbers(|array, to, safe| {
+        let (from, is_ours) = (array.data_type(), which.next().unwrap());
+        let what = format!("{from} to {to}, safe: {safe}, from {} on {} elements", array.offset(), array.len());
+        let pair = differ.entry(format!("{from} to {to}")).or_insert(0);
+        match (cast_by_theirs(array, to, safe), cast_by_ours(array, to, safe)) {
+            (Ok(their), Ok(our)) => {
+                *if is_ours { &mut results } else { &mut others } += 1;
+                our.to_data().validate_full().unwrap();
+                assert_eq!(their.null_count(), our.null_count(), "{what}");
+                if !(before_60 && cannot_fail(from, to) && array.nulls().is_none()) {
+                    assert_eq!(their.nulls().is_some(), our.nulls().is_some(), "{what}");
+                }
+                if *their != *our {
+                    let differing = (0..their.len()).filter(|&i| their.slice(i, 1) != our.slice(i, 1)).count();
+                    assert!(may_differ(from, to), "{what}: {differing} differ");
+                    *pair += differing;
+                }
+            }
+            (Err(their), Err(our)) => {
+                *if is_ours { &mut errors } else { &mut others } += 1;
+                assert_eq!(their.to_string(), our.to_string(), "{what}");
+            }
+            (their, our) => panic!("{what}: {their:?}, {our:?}"),
+        }
+    });
+    println!("{} pairs of types: {results} arrays of lanecast with the same elements and nulls, {errors} errors of the same text", differ.len());
+    println!("{others} arrays and errors are arrow's own by both");
     for (pair, count) in differ.iter().filter(|(_, count)| **count > 0) {
         println!("but {pair}, which is rounded once: {count} elements");
     }
+    let (mut same, mut of_lanecast) = (0, 0);
+    nested(|array, to, safe| {
+        let what = format!("{} to {to}, safe: {safe}, {} elements", array.data_type(), array.len());
+        of_lanecast += usize::from(which.next().unwrap());
+        same += 1;
+        match (cast_by_theirs(array, to, safe), cast_by_ours(array, to, safe)) {
+            (Ok(their), Ok(our)) => assert!(*their == *our, "{what}"),
+            (Err(their), Err(our)) => assert_eq!(their.to_string(), our.to_string(), "{what}"),
+            (their, our) => panic!("{what}: {their:?}, {our:?}"),
+        }
+    });
+    println!("runs, dictionaries, lists and times: {same} arrays or errors are the same, {of_lanecast} by lanecast");
+    assert!(which.next().is_none());
 }
 
 /// How much longer theirs takes than ours. (An error is a result, too.)
@@ -107,7 +205,7 @@ fn ratio(array: &dyn Array, to: &DataType, safe: bool) -> f64 {
         theirs::cast::CastOptions { safe, ..Default::default() },
         ours::cast::CastOptions { safe, ..Default::default() },
     );
-    let text = |error: arrow_schema::ArrowError| error.to_string();
+    let text = |error: ArrowError| error.to_string();
     let theirs = || theirs::cast::cast_with_options(black_box(array), to, &their).map_err(text);
     let ours = || ours::cast::cast_with_options(black_box(array), to, &our).map_err(text);
     assert_eq!(theirs(), ours());
@@ -163,7 +261,8 @@ fn bench() {
 
 fn main() {
     match std::env::args().nth(1).as_deref() {
-        Some("bits") => compare(),
+        Some("bits") => compare(&std::env::args().nth(2).unwrap()),
+        Some("whose") => whose(),
         Some("bench") => bench(),
         _ => panic!("bits or bench"),
     }
