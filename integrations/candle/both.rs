@@ -101,8 +101,10 @@ fn compare() {
             dense.view(|t| t.narrow(2, 4, 0), |t| t.narrow(2, 4, 0)),
             // Starts behind the end of the storage.
             dense.view(|t| t.narrow(0, 24, 0)?.narrow(1, 1, 5), |t| t.narrow(0, 24, 0)?.narrow(1, 1, 5)),
-            // Enough for threads.
+            // Enough for threads: dense, strided and broadcast.
             tensor(from, &[(1 << 20) + 77]),
+            tensor(from, &[1031, 1033]).view(|t| t.t(), |t| t.t()),
+            tensor(from, &[1, 1033]).view(|t| t.broadcast_as((1031, 1033)), |t| t.broadcast_as((1031, 1033))),
             tensor(from, &[]),
             dense,
         ];
@@ -122,7 +124,7 @@ fn compare() {
     for ((from, to), (count, of)) in differing.iter().filter(|(_, (count, _))| *count > 0) {
         println!("{from} to {to}: {count} of {of} elements differ");
     }
-    println!("{casts} casts of {} pairs of dtypes, dense, strided, broadcast, empty, of one element and on threads", differing.len());
+    println!("{casts} casts of {} pairs of dtypes, dense, strided, broadcast, empty and of one element; on threads and not", differing.len());
 }
 
 /// The weights of a small model, saved, loaded and cast by both.
