@@ -213,7 +213,7 @@ impl Caster {
     }
 
     /// Casts the last `n` elements of a source of `offset + n` elements. Elements of fewer than 8 bits may begin within a byte,
-    /// as in Arrow's bitmaps, which are `uint1`. (To make one of numbers, cast to bool, and that to `uint1`: in that 2 wraps to 0, and 0.5 is 0.) In stochastic rounding element `offset` has the number that [`Stochastic::first`](crate::Stochastic::first) says.
+    /// as in Arrow's bitmaps, which are `uint1`. (To make one of numbers, cast to bool, and that to `uint1`. As `uint1` itself 2 wraps to 0, and 0.5 is 0.) In stochastic rounding element `offset` has the number that [`Stochastic::first`](crate::Stochastic::first) says.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};

@@ -132,8 +132,9 @@ pub trait ParallelFor: Sync {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Progress {
-    /// How many elements have been cast. In scaled casts it counts pieces of the work, and begins again at 0 after
-    /// a pass that only finds something: the tensor scale, the one scale of all elements, or scales with zero points.
+    /// How many elements have been cast. In scaled casts it counts pieces of the work, and begins again at 0, perhaps with
+    /// another total, after a pass that only finds something: the tensor scale, the one scale of all elements, or scales with
+    /// zero points.
     pub done: usize,
     /// The value of `done` at the end of the cast.
     pub total: usize,

@@ -660,9 +660,10 @@ typedef void (*lanecast_parallel_for)(void *context, size_t tasks, lanecast_task
 /*
  A progress callback. It is called after each chunk, on the thread that cast the chunk.
 
- done elements of total are cast. In a scaled cast both count pieces of work; they start again after a pass that only
- finds something: the tensor scale, the one scale of all elements, or scales with zero points. Calls come from several
- threads, so a smaller done may follow a larger one. Any result but 0 stops the cast: no further chunk begins, and what was written stays.
+ done elements of total are cast. In a scaled cast both count pieces of work; they start again, perhaps with another total,
+ after a pass that only finds something: the tensor scale, the one scale of all elements, or scales with zero points. Calls
+ come from several threads, so a smaller done may follow a larger one. Any result but 0 stops the cast: no further chunk
+ begins, and what was written stays.
  */
 typedef int (*lanecast_progress)(void *context, size_t done, size_t total);
 

@@ -27,9 +27,10 @@ pub type lanecast_parallel_for =
 
 /// A progress callback. It is called after each chunk, on the thread that cast the chunk.
 ///
-/// done elements of total are cast. In a scaled cast both count pieces of work; they start again after a pass that only
-/// finds something: the tensor scale, the one scale of all elements, or scales with zero points. Calls come from several
-/// threads, so a smaller done may follow a larger one. Any result but 0 stops the cast: no further chunk begins, and what was written stays.
+/// done elements of total are cast. In a scaled cast both count pieces of work; they start again, perhaps with another total,
+/// after a pass that only finds something: the tensor scale, the one scale of all elements, or scales with zero points. Calls
+/// come from several threads, so a smaller done may follow a larger one. Any result but 0 stops the cast: no further chunk
+/// begins, and what was written stays.
 pub type lanecast_progress =
     Option<unsafe extern "C" fn(context: *mut c_void, done: usize, total: usize) -> c_int>;
 

@@ -427,8 +427,8 @@ export class Lanecast {
     const { scales, zeroPoints, affine = false, ...rest } = objectOf(options);
     if (typeof affine !== 'boolean') throw new LanecastError(`affine is ${shown(affine)}; it must be true or false`);
     if (scales === undefined && zeroPoints !== undefined) throw new LanecastError('zeroPoints are given without scales: give both, or find both with affine: true');
-    if (affine && to !== 'int4' && to !== 'int8') {
-      throw new LanecastError(`affine: true finds zero points of int4 and int8, not of ${shown(to)}, for which scales and zeroPoints must be given`);
+    if (affine && !['int4', 'int8', 'uint8'].includes(to)) {
+      throw new LanecastError(`affine: true finds zero points of int4 and int8, and from float32 to uint8 by the profile onnx, not of ${shown(to)}, for which scales and zeroPoints must be given`);
     }
     if (scales !== undefined && affine) throw new LanecastError('affine: true finds scales and zero points: give no scales with it');
     const what = scales !== undefined ? 'given' : affine ? 'affine' : 'found';

@@ -74,9 +74,12 @@ for (const lanecast of both) {
       try {
         return lanecast.quantize(x, 'float32', to, 3, { format: 'perTensor', profile: 'compressed_tensors' }, { affine: true });
       } catch (error) {
-        assert.equal(error.message, `affine: true finds zero points of int4 and int8, not of "${to}", for which scales and zeroPoints must be given`);
+        assert.equal(error.message, to === 'uint8' ? 'the profile compressed_tensors finds no zero points for these dtypes: give them, or use the profile compressed_tensors, which finds those of int4 and int8, or onnx, which finds those of float32 to uint8'
+          : `affine: true finds zero points of int4 and int8, and from float32 to uint8 by the profile onnx, not of "${to}", for which scales and zeroPoints must be given`);
       }
     });
+    const dynamic = lanecast.quantize(new Float32Array([-1, 254]), 'float32', 'uint8', 2, { format: 'perTensor', profile: 'onnx' }, { affine: true });
+    assert.deepEqual([...dynamic.codes, ...dynamic.zeroPoints, ...dynamic.scales], [0, 255, 1, 1]);
     assert.deepEqual(found, ['int4', 'int8']);
     fails(() => lanecast.quantize(x, 'float32', 'int8', 3, 'perTensor', { affine: true }), /^the profile lanecast finds no zero points .* use the profile compressed_tensors/);
 

@@ -10,6 +10,7 @@ use core::fmt;
 /// assert_eq!(Operator::Cast.version(20), Some(19));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Operator {
     /// Casts to the type that an attribute gives.
     Cast,

@@ -12,6 +12,8 @@ use super::divide;
 use super::error::Error;
 use super::exact::Exact;
 use super::memory::{array, collect};
+#[cfg(isa = "vector")]
+use super::numbers::zeros;
 use super::rule::{Block, Blocks, Dequantize, Extremes, Quantize, zero_point};
 use super::scaling::TensorScale;
 use super::shape::Grid;
@@ -334,9 +336,20 @@ impl Rect {
 
 impl Quantizing<'_> {
     /// Returns the extremes of some elements.
-    pub(super) fn extremes(&self, elements: Range<usize>, room: &mut Room) -> Result<Extremes, Error> {
+    pub(super) fn extremes(&self, elements: Range<usize>) -> Result<Extremes, Error> {
+        // Without the room, which is large, if registers of the dtype of the data can find them.
         #[cfg(isa = "vector")]
-        if let Some(found) = self.largest(&Rect::of(elements.clone(), 0..1), room)? {
+        let rect = Rect::of(elements.clone(), 0..1);
+        #[cfg(isa = "vector")]
+        {
+            let mut found = Largest::new(self.affine.into(), 1)?;
+            if in_kernel_environment(|| divide::largest(self, &rect, &mut found))? {
+                return Ok(found.extremes(0));
+            }
+        }
+        let room = &mut Room::new()?;
+        #[cfg(isa = "vector")]
+        if let Some(found) = self.largest(&rect, room)? {
             return Ok(found.extremes(0));
         }
         let mut all = Extremes::NONE;
@@ -502,6 +515,10 @@ pub(super) struct Largest {
 
 #[cfg(isa = "vector")]
 impl Largest {
+    pub(super) fn new(negative: usize, n: usize) -> Result<Self, Error> {
+        Ok(Self { all: zeros(0, negative + n, true)?, negative })
+    }
+
     fn low(&self) -> &[u64] {
         &self.all[..self.negative]
     }
@@ -510,7 +527,8 @@ impl Largest {
         &self.all[self.negative..]
     }
 
-    fn extremes(&self, i: usize) -> Extremes {
+    #[inline(never)] // It is called for a block.
+    pub(super) fn extremes(&self, i: usize) -> Extremes {
         Extremes::of_f64([self.low().get(i).copied().unwrap_or(0), self.high()[i]])
     }
 }
@@ -545,7 +563,7 @@ impl Quantizing<'_> {
         let Some(wide) = self.wide else { return Ok(None) };
         let n = rect.scales.len();
         let negative = if self.affine { n } else { 0 };
-        let mut largest = Largest { all: collect(repeat_n(0, negative + n))?, negative };
+        let mut largest = Largest::new(negative, n)?;
         let is_done = in_kernel_environment(|| {
             if divide::largest(self, rect, &mut largest)? {
                 return Ok(true);

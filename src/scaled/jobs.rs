@@ -69,7 +69,7 @@ impl Quantizing<'_> {
                 all.lock().merge(found);
                 return Ok(());
             }
-            let found = self.extremes(chunk, &mut Room::new()?)?;
+            let found = self.extremes(chunk)?;
             all.lock().merge(found);
             Ok(())
         })?;

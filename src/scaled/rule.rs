@@ -455,7 +455,7 @@ impl Quantize {
                 self.clamped(scale, Exact::ZERO)
             }
             Steps::CompressedMx => compressed_scale(amax.rounded(self.from), self.from, self.to),
-            Steps::Compressed | Steps::Onnx => return self.compressed(data, affine),
+            Steps::Compressed | Steps::Onnx => return self.of_range(data, affine),
             Steps::HfFp8 | Steps::TorchaoBlockwise => return self.by_inverse(amax),
         };
         let mut block = self.given(code, 0, tensor);
@@ -520,7 +520,7 @@ impl Quantize {
     }
 
     /// Finds compressed-tensors' scale and zero point, or those of ONNX's DynamicQuantizeLinear, in the dtype of the data.
-    fn compressed(&self, data: &Extremes, affine: bool) -> Found {
+    fn of_range(&self, data: &Extremes, affine: bool) -> Found {
         let round = |x: Exact| x.rounded(self.from);
         let (least, most) = self.int_limits().unwrap_or_default();
         let levels = (most - least).into();

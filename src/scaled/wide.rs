@@ -316,9 +316,10 @@ impl Wide {
             Way::Divide(by, _) | Way::Times(by, _) => by,
             Way::Zero | Way::NaN => Exact::ZERO,
         };
-        // An integer under a scale of Inf or NaN is its zero point: the quotient is 0, or a NaN, which counts as 0.
+        // An integer under a scale of Inf or NaN is its zero point: the quotient is 0, or a NaN, which counts as 0. (Data that are
+        // rounded first may become Inf, whose quotient would be a NaN.)
         let otherwise = match (self.operation, &self.last) {
-            (Operation::Divide, Last::Int { .. }) => f64::INFINITY,
+            (Operation::Divide, Last::Int { .. }) if self.data.is_none() => f64::INFINITY,
             _ => 0.0,
         };
         let by = by.to_f64();

@@ -10,8 +10,8 @@
 //! | bytes whose dtype is known at run time to offsets and bytes | [`format_bytes`] |
 //!
 //! All dtypes but the complex ones can be read and written. Large batches run on all threads of the rayon pool with the
-//! feature `parallel`, with the same results and the same errors. Nulls are not known here: what is null must be a number, too, as `0`,
-//! and is written as one.
+//! feature `parallel`, with the same results and the same errors. Nulls are not known here: the text of a null must be that of a
+//! number, such as `0`, and a null is written as the number that lies there.
 //!
 //! # Reading
 //!

@@ -1879,6 +1879,20 @@ fn at_the_ends(isa: Isa) {
         "{isa}"
     );
 
+    // Data that become Inf in float16, in which ONNX divides here, by scales that are or become Inf, and by NaN: the zero point.
+    for (from, scale, x, by) in [
+        (DType::I32, F16, 1e5, f64::INFINITY),
+        (F32, F32, 1e5, 1e5),
+        (F32, F32, 1e5, f64::NAN),
+        (F64, F32, 7.0, f64::INFINITY),
+    ] {
+        let scaling = Scaling::per_tensor(scale).profile(Profile::Onnx).precision(F16);
+        let q = Quantizer::new(from, DType::U8, &scaling, &options).expect("a pair");
+        let (src, mut codes) = (bytes(&[x; 16], from), [0; 16]);
+        q.quantize_given(&src, &[16], &bytes(&[by], scale), Some(&[5]), &mut codes).expect("sizes that fit");
+        assert_eq!(codes, [5; 16], "{isa}: {from} {x} by {by}");
+    }
+
     // 2^129 under the scale 2^127 is in the range of float4, but 2^129 itself is Inf in float32.
     let scaling = Scaling::mx().profile(Profile::Torchao);
     let q = Quantizer::new(F64, F4E2M1, &scaling, &options).expect("a pair");

@@ -246,8 +246,8 @@ def quantize(
     affine: compute zero points too (profile "compressed_tensors", int4 and int8; "onnx", float32 to uint8).
     packed: pack elements of fewer than 8 bits into bytes; high_first as in pack.
     progress: called with the number of pieces of the work done and of all pieces; it begins anew after a first pass that
-        only finds the tensor scale, the one scale of all, or zero points. If it returns False, Cancelled is raised. (A block and those beside it are one
-        piece, however tall they are.)
+        only finds something: the tensor scale, the one scale of all, or scales with zero points. If it returns False,
+        Cancelled is raised. (A block and those beside it are one piece, however tall they are.)
     options: those of astype, except for those of integers, which saturate; int_rounding belongs to the scaling.
         stochastic=seed or (seed, first) rounds by chance.
 
