@@ -7,8 +7,6 @@ use core::iter::repeat_n;
 use core::ops::Range;
 
 use super::codes::{Codes, Elements, Scales, Scratch, TILE, ZeroPoints};
-#[cfg(isa = "vector")]
-use super::divide;
 use super::error::Error;
 use super::exact::Exact;
 use super::memory::{array, collect};
@@ -189,7 +187,7 @@ impl Source for Floats<'_> {
 #[cfg(isa = "vector")]
 impl Floats<'_> {
     /// Returns the bytes, if the kernels can read them.
-    pub(super) fn readable(&self) -> Option<&[u8]> {
+    fn readable(&self) -> Option<&[u8]> {
         let is_right = self.elements.present().isa() != Isa::Scalar
             && self.quantize.from.bits() <= 32
             && !self.elements.options().src_order.is_swapped();
@@ -328,7 +326,7 @@ impl Rect {
     }
 
     /// Returns the elements of each row as a range, in a grid whose rows have `width` elements.
-    pub(super) fn elements(&self, width: usize) -> impl Iterator<Item = Range<usize>> {
+    fn elements(&self, width: usize) -> impl Iterator<Item = Range<usize>> {
         let columns = &self.columns;
         self.rows.clone().map(move |row| row * width + columns.start..row * width + columns.end)
     }
@@ -343,7 +341,7 @@ impl Quantizing<'_> {
         #[cfg(isa = "vector")]
         {
             let mut found = Largest::new(self.affine.into(), 1)?;
-            if in_kernel_environment(|| divide::largest(self, &rect, &mut found))? {
+            if in_kernel_environment(|| self.largest_of_floats(&rect, &mut found))? {
                 return Ok(found.extremes(0));
             }
         }
@@ -506,16 +504,16 @@ impl Quantizing<'_> {
 
 /// The largest magnitude of each block, as bits of float64.
 #[cfg(isa = "vector")]
-pub(super) struct Largest {
+struct Largest {
     /// If zero points are to be found, those of the negative elements, and then those of the others. Else those of all elements.
-    pub(super) all: Vec<u64>,
+    all: Vec<u64>,
     /// How many are of negative elements.
-    pub(super) negative: usize,
+    negative: usize,
 }
 
 #[cfg(isa = "vector")]
 impl Largest {
-    pub(super) fn new(negative: usize, n: usize) -> Result<Self, Error> {
+    fn new(negative: usize, n: usize) -> Result<Self, Error> {
         Ok(Self { all: zeros(0, negative + n, true)?, negative })
     }
 
@@ -528,7 +526,7 @@ impl Largest {
     }
 
     #[inline(never)] // It is called for a block.
-    pub(super) fn extremes(&self, i: usize) -> Extremes {
+    fn extremes(&self, i: usize) -> Extremes {
         Extremes::of_f64([self.low().get(i).copied().unwrap_or(0), self.high()[i]])
     }
 }
@@ -557,6 +555,15 @@ impl Quantizing<'_> {
         Ok(left)
     }
 
+    /// Finds the largest magnitudes of the blocks of a rectangle in registers of the dtype of the data. Returns false if no kernel reads
+    /// that, or if there is an Inf or NaN that must not count.
+    fn largest_of_floats(&self, rect: &Rect, Largest { all, negative }: &mut Largest) -> Result<bool, Error> {
+        let (Some(wide), Some(floats)) = (self.wide, self.source.buffer()) else { return Ok(false) };
+        let (Some(bytes), Some(to_f64)) = (floats.readable(), &floats.to_f64) else { return Ok(false) };
+        let elements = &mut rect.elements(self.grid.width());
+        wide.largest_of_floats((bytes, to_f64), self.grid, elements, rect.scales.start, all, *negative)
+    }
+
     /// Finds the largest magnitudes of the blocks of a rectangle, in registers of the dtype of the data or by way of float64. A
     /// rectangle with one scale is taken as one block.
     fn largest(&self, rect: &Rect, room: &mut Room) -> Result<Option<Largest>, Error> {
@@ -565,9 +572,10 @@ impl Quantizing<'_> {
         let negative = if self.affine { n } else { 0 };
         let mut largest = Largest::new(negative, n)?;
         let is_done = in_kernel_environment(|| {
-            if divide::largest(self, rect, &mut largest)? {
+            if self.largest_of_floats(rect, &mut largest)? {
                 return Ok(true);
             }
+            largest.all.fill(0);
             let (low, high) = largest.all.split_at_mut(negative);
             let mut both = [(Side::Negative, low), (Side::Positive, high)];
             let sides = if self.affine { &mut both[..] } else { &mut both[1..] };

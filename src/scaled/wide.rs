@@ -16,8 +16,8 @@ use core::ops::Range;
 use super::codes::{Elements, Scratch, TILE, cast};
 use super::error::Error;
 use super::exact::Exact;
-use super::memory::{array, once};
-use super::numbers::Known;
+use super::memory::{array, collect, once};
+use super::numbers::{Known, zeros};
 use super::rule::{Block, Blocks, Quantize, Steps, Way, epsilon, significant};
 use super::scaling::{NonFinite, ScaleRule, TensorScale};
 use super::shape::Grid;
@@ -26,8 +26,8 @@ use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::formats::layout::ByteOrder;
 use crate::formats::options::{CastOptions, Rounding};
-use crate::kernels::magnitudes::{Side, largest_f64};
-use crate::kernels::memory::Destination;
+use crate::kernels::magnitudes::{Side, extremes, largest_f64};
+use crate::kernels::memory::{Destination, bytes_of};
 use crate::kernels::present::Present;
 use crate::kernels::scales::{Operation, arithmetic, between, integers, nearest, outside};
 
@@ -358,6 +358,44 @@ impl Wide {
             }
         }
         Ok(true)
+    }
+
+    /// As [`Wide::largest`], of floats of 16 or 32 bits, in registers of their dtype. In `all` are the magnitudes of the negative
+    /// elements, if there are `negative`, and then those of the others or of all. Returns false if an Inf or NaN must not count.
+    #[inline(never)] // It is called for a piece.
+    pub(super) fn largest_of_floats(
+        &self,
+        (bytes, to_f64): (&[u8], &Caster),
+        grid: &Grid,
+        elements: &mut dyn Iterator<Item = Range<usize>>,
+        base: usize,
+        all: &mut [u64],
+        negative: usize,
+    ) -> Result<bool, Error> {
+        let bits = to_f64.from().bits();
+        let width = bits as usize / 8;
+        let mut found = zeros(0, all.len(), true)?;
+        let (low, high) = found.split_at_mut(negative);
+        for row in elements {
+            grid.stretches(row.start, row.len(), &mut |places, scale| {
+                let bytes = &bytes[width * (row.start + places.start)..width * (row.start + places.end)];
+                let (at, group) =
+                    if high.len() == 1 { (0, places.len()) } else { (scale - base, grid.block()) };
+                let low = low.get_mut(at..).unwrap_or_default();
+                extremes(self.isa, bytes, bits, group, low, &mut high[at..]);
+            });
+        }
+        let halves;
+        let codes = if width == 4 {
+            bytes_of(&found)
+        } else {
+            halves = collect(found.iter().map(|x| *x as u16))?;
+            bytes_of(&halves)
+        };
+        let n = all.len();
+        to_f64.fill(codes, Destination::from(&mut *all).bytes(), n)?;
+        let counts = |magnitude: &u64| self.nonfinite == NonFinite::Propagate || *magnitude < INF;
+        Ok(all.iter().all(counts))
     }
 
     /// Whether [`Wide::zero_points`] can compute with this magnitude. ONNX keeps a scale that is 0, though not all numbers are.

@@ -16,10 +16,10 @@ use core::ops::Range;
 use core::slice;
 
 use super::coded::{self, Coded};
-use super::engine::{Given, Largest, Quantizing, Rect, Room, Sink};
+use super::engine::{Given, Quantizing, Rect, Room, Sink};
 use super::error::Error;
 use super::exact::Exact;
-use super::memory::{array, collect, once};
+use super::memory::{array, once};
 use super::numbers::{LEAST, MOST, NO_NUMBERS, Numbers, SCALES, TABLED, TABLES, expand, magnitude, zeros};
 use super::rule::{Block, Blocks, Extremes, Quantize, Steps, Way};
 use super::scaling::{NonFinite, TensorScale};
@@ -27,7 +27,7 @@ use super::segment::{Call, Region, Segment};
 use super::shape::Piece;
 use crate::formats::dtype::DType;
 use crate::kernels::magnitudes;
-use crate::kernels::memory::{Destination, bytes_of};
+use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::scaled::{
     BLOCK, Factor, How, LEAST_GROUP, Per, Place, Rows, ScaleArrays, Table128, UNDIVIDED,
@@ -538,41 +538,6 @@ pub(super) fn amax(job: &Quantizing<'_>, elements: Range<usize>) -> Result<Optio
     magnitudes::largest(isa, bytes, from.bits(), elements.len().max(1), &mut found);
     let counts = found[0] < inf(from) || job.quantize.nonfinite == NonFinite::Propagate;
     Ok(counts.then_some(found[0].into()))
-}
-
-/// Finds the largest magnitudes of the blocks of a rectangle. One with one scale is taken as one block. Returns false if no kernel
-/// reads that dtype, or if there is an Inf or NaN that must not count.
-#[inline(never)] // It is called for a piece.
-pub(super) fn largest(job: &Quantizing<'_>, rect: &Rect, largest: &mut Largest) -> Result<bool, Error> {
-    let Some(floats) = job.source.buffer() else { return Ok(false) };
-    let (Some(bytes), Some(to_f64)) = (floats.readable(), floats.to_f64) else { return Ok(false) };
-    let (isa, from) = (job.write.present(), job.quantize.from);
-    let (bits, width) = (from.bits(), from.bits() as usize / 8);
-    let mut found = zeros(0, largest.all.len(), true)?;
-    let (low, high) = found.split_at_mut(largest.negative);
-    for all in rect.elements(job.grid.width()) {
-        job.grid.stretches(all.start, all.len(), &mut |places, scale| {
-            let bytes = &bytes[width * (all.start + places.start)..width * (all.start + places.end)];
-            let is_one = high.len() == 1;
-            let (at, group) =
-                if is_one { (0, places.len()) } else { (scale - rect.scales.start, job.grid.block()) };
-            let low = low.get_mut(at..).unwrap_or_default();
-            magnitudes::extremes(isa, bytes, bits, group, low, &mut high[at..]);
-        });
-    }
-    if job.quantize.nonfinite == NonFinite::Ignore && found.iter().any(|x| *x >= inf(from)) {
-        return Ok(false);
-    }
-    let halves;
-    let codes = if width == 4 {
-        bytes_of(&found)
-    } else {
-        halves = collect(found.iter().map(|x| *x as u16))?;
-        bytes_of(&halves)
-    };
-    let n = largest.all.len();
-    to_f64.fill(codes, Destination::from(&mut largest.all[..]).bytes(), n)?;
-    Ok(true)
 }
 
 /// Returns the bits of +Inf.
