@@ -214,6 +214,9 @@ fn halves<I: Simd>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
     let size = const { 8 * I::BYTES };
     let mut room = [0; 8 * 64];
     for found in found.chunks_mut(16) {
+        if src.is_empty() {
+            break;
+        }
         let (mut some, rest) = src.split_at(src.len().min(size));
         src = rest;
         if some.len() < size {

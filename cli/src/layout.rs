@@ -310,7 +310,7 @@ fn check_transforms(it: &Checkpoint) -> Result<()> {
     }
     let what = "config.json says that weights are transformed (transform_config)";
     Err(Failure::not_there(what)
-        .help("the transformation cannot be undone here; --copy leaves the weights as they are"))
+        .help("the transformation cannot be undone here; --copy of all of them, with --to a dtype, leaves them as they are"))
 }
 
 /// Compares the quantised weights with the configuration of compressed-tensors, which says what modules are quantised, and how.
