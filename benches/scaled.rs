@@ -155,7 +155,7 @@ fn main() {
     println!(
         "times of the plain cast, of a copy of as many bytes, and of the roof, to those of the scaled cast"
     );
-    println!("{:<8}{:<20}{:<34}{:>8}{:>8}{:>8}{:>8}", "", "", "", "bytes", "plain", "copy", "roof");
+    println!("{:<8}{:<21}{:<34}{:>8}{:>8}{:>8}{:>8}", "", "", "", "bytes", "plain", "copy", "roof");
     for &isa in isas {
         for (size, budget) in [(data::SMALL, 60), (data::LARGE, 700)] {
             for kind in kinds() {
@@ -177,7 +177,7 @@ fn lost(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
     use DType::{BF16, F4E2M1, F8E4M3FN, F32, I8};
     let options = CastOptions::new().isa(isa);
     let place = if size == data::SMALL { "L2" } else { "large" };
-    println!("{:<62}{:>8}{:>8}{:>8}", "", "", "one go", "two");
+    println!("{:<63}{:>8}{:>8}{:>8}", "", "", "one go", "two");
     for (name, dtype, element, scaling) in [
         ("float8 128 x 128", BF16, F8E4M3FN, Scaling::deepseek()),
         ("float8 128 x 128", F32, F8E4M3FN, Scaling::deepseek()),
@@ -324,7 +324,7 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
     let (back, plain) = (back.all(), plain.all());
     let place = if size == data::SMALL { "L2" } else { "large" };
     let print = |what: String, times: [f64; 5]| {
-        let line = format!("{isa:<8}{:<20}{what:<34}", kind.name);
+        let line = format!("{isa:<8}{:<21}{what:<34}", kind.name);
         let [plain, copy, roof] =
             [times[1], times[2], times[3].min(times[4])].map(|time| format!("{:.2}", time / times[0]));
         println!("{line}{place:>8}{plain:>8}{copy:>8}{roof:>8}");
