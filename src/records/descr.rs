@@ -38,6 +38,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    #[inline(never)]
     fn error(&self, at: usize, needed: &'static str) -> StructError {
         StructError::Syntax { text: self.text.to_owned(), at, needed }
     }
