@@ -71,6 +71,7 @@ const TILE: usize = 128 << 10;
 const NO_CODES: CodeRange = CodeRange { mask: 0, low: 1, high: 1 };
 
 /// The codes of infinity and those of NaN in a float; no codes for an integer.
+#[inline(never)]
 fn special(dtype: DType) -> [CodeRange; 2] {
     let Some(format) = dtype.float_format() else { return [NO_CODES; 2] };
     let magnitude = u64::MAX >> (64 - dtype.bits() + u32::from(format.has_sign()));

@@ -52,6 +52,7 @@ impl Exact {
         Self::decode(DType::F64, value.to_bits())
     }
 
+    #[inline(never)]
     fn finite(negative: bool, num: u128, den: u128, exp: i32) -> Self {
         if num == 0 {
             return Self { negative, ..Self::ZERO };

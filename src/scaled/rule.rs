@@ -506,6 +506,7 @@ impl Quantize {
     }
 
     /// Returns the code of a scale: rounded once, and the largest value if it is above the range.
+    #[inline(never)]
     fn scale_code(&self, scale: Exact) -> u64 {
         let code = scale.encode(self.scale, &Policy::DEFAULT);
         match self.scale.kind() {
@@ -952,6 +953,7 @@ impl Dequantize {
     }
 
     /// Returns the code less the zero point.
+    #[inline(never)]
     fn difference(&self, code: u64, zero: i64) -> Exact {
         match self.from.kind() {
             Kind::Int(format) => {
