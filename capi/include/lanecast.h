@@ -918,6 +918,12 @@ const char *lanecast_strerror(lanecast_status s);
 int lanecast_isa_available(uint8_t isa);
 
 /*
+ Returns the instruction set that casts run on by default, as LANECAST_ISA_*; or LANECAST_ERR_ISA if the environment variable
+ LANECAST_ISA names one that is not available here.
+ */
+int lanecast_isa_best(void);
+
+/*
  Returns the message of the last call of this thread that failed: what was given, and what is needed.
 
  If there is no more to say than what the status means, it is the text of lanecast_strerror; if no call has failed, "". Calls

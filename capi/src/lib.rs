@@ -822,6 +822,14 @@ pub extern "C" fn lanecast_isa_available(isa: u8) -> c_int {
     available.unwrap_or(false).into()
 }
 
+/// Returns the instruction set that casts run on by default, as LANECAST_ISA_*; or LANECAST_ERR_ISA if the environment variable
+/// LANECAST_ISA names one that is not available here.
+#[unsafe(no_mangle)]
+pub extern "C" fn lanecast_isa_best() -> c_int {
+    let best = catch_unwind(|| Isa::best().map(|isa| isa as c_int));
+    best.unwrap_or(Ok(LANECAST_ERR_INTERNAL)).unwrap_or(LANECAST_ERR_ISA)
+}
+
 mod scaled;
 #[cfg(unix)]
 mod threads;

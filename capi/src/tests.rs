@@ -662,6 +662,13 @@ fn scalar_is_always_available() {
     assert_eq!(lanecast_isa_available(200), 0);
 }
 
+#[test]
+fn the_best_instruction_set_is_the_one_that_casts_take() {
+    let best = lanecast_isa_best();
+    assert_eq!(best, Isa::best().expect("LANECAST_ISA names what is available") as i32);
+    assert_eq!(lanecast_isa_available(best as u8), 1);
+}
+
 /// Options for one narrow element per byte.
 fn bytes() -> lanecast_options {
     lanecast_options { src_packing: 1, dst_packing: 1, ..defaults() }
