@@ -222,6 +222,8 @@ pub(crate) struct Recognised {
     pub(crate) label: String,
     pub(crate) because: String,
     pub(crate) problems: Vec<Failure>,
+    /// Whether `--from` names a layout that no tensor has.
+    pub(crate) is_other: bool,
 }
 
 const SCALES: [&str; 5] = ["weight_scale_inv", "weight_scale", "scale_weight", "qscale_weight", "scale"];
@@ -422,6 +424,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
         label: String::new(),
         because: String::new(),
         problems: Vec::new(),
+        is_other: false,
     };
     for tensor in it.tensors.values() {
         match weight(it, tensor, from, modelopt) {
@@ -574,6 +577,7 @@ fn label(
     }
     if let Some(from) = from {
         if !layouts.contains(&from) {
+            found.is_other = true;
             found.problems.push(
                 Failure::refused(format!("--from {}: the tensors are {}", from.name(), found.label))
                     .help("leave --from out, or name a layout that the tensors have"),

@@ -242,12 +242,15 @@ impl Choice {
     }
 
     /// Fails with the first problem of a tensor that is neither copied nor dropped. Problems of the whole checkpoint do not count
-    /// if all quantised weights are copied and none is made, so that the configuration says of them what it said.
+    /// if all quantised weights are copied and none is made, so that the configuration says of them what it said. A `--from` that fits none does
+    /// count.
     fn check(&self, found: &Recognised, to: Option<Layout>) -> Result<()> {
         let settled = |name: &String| self.copy.is_match(name) || self.drop.is_match(name);
         let mut weights = found.weights.values();
-        let is_copied =
-            to.is_none() && weights.len() > 0 && weights.all(|weight| self.copy.is_match(&*weight.codes));
+        let is_copied = to.is_none()
+            && !found.is_other
+            && weights.len() > 0
+            && weights.all(|weight| self.copy.is_match(&*weight.codes));
         let problem =
             found.problems.iter().find(|problem| !problem.tensor.as_ref().map_or(is_copied, settled));
         problem.map_or(Ok(()), |problem| Err(problem.clone()))

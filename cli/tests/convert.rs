@@ -2812,3 +2812,14 @@ fn awq_and_gptq_are_read() {
     assert!(error.contains("codes of an embedding") && error.contains("l.embed_tokens.qweight"), "{error}");
     ok(dir.path(), "convert src copied --to bf16 --copy 'l.embed_tokens.*' --quiet");
 }
+
+/// `--copy` of everything settles what config.json says, but not a layout that the command line names and no tensor has.
+#[test]
+fn a_layout_that_no_tensor_has_is_refused_whatever_is_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    matrices(&dir.path().join("src"), &["l.up_proj.weight"], "{}");
+    ok(dir.path(), "convert src fp8 --to fp8-block --quiet");
+    let error = fails(dir.path(), "convert fp8 dst --to bf16 --from awq --copy *", 3);
+    assert!(error.contains("--from awq: the tensors are fp8-block"), "{error}");
+    ok(dir.path(), "convert fp8 dst --to bf16 --from fp8-block --copy * --quiet");
+}
