@@ -589,9 +589,12 @@ fn label(
     }
     let Some((says, allowed)) = claim else { return };
     if allowed.is_empty() {
-        // Whatever else is wrong with the tensors follows from that.
-        found.problems.clear();
-        found.problems.push(
+        // Whatever else is wrong with the tensors follows from that. But --copy of all that are recognised settles this alone.
+        if layouts.is_empty() {
+            found.problems.clear();
+        }
+        found.problems.insert(
+            0,
             Failure::refused(format!(
                 "config.json says that the weights are quantised ({says}), in a way that is not read"
             ))

@@ -2823,3 +2823,24 @@ fn a_layout_that_no_tensor_has_is_refused_whatever_is_copied() {
     assert!(error.contains("--from awq: the tensors are fp8-block"), "{error}");
     ok(dir.path(), "convert fp8 dst --to bf16 --from fp8-block --copy * --quiet");
 }
+
+/// A configuration that is not read is settled by `--copy` of the weights that are, but not what is wrong with the others.
+#[test]
+fn a_quantisation_that_is_not_read_hides_no_weight() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let matrix = |name: &str, rows: usize| -> Tensors {
+        vec![
+            (format!("{name}.weight"), Dtype::F8_E4M3, vec![4, 4], vec![0x38; 16]),
+            (format!("{name}.weight_scale"), Dtype::F32, vec![rows, 1], le(&vec![1.0; rows])),
+        ]
+    };
+    write(&src.join("model.safetensors"), &[matrix("a", 4), matrix("b", 3)].concat(), None);
+    fs::write(src.join("config.json"), r#"{"quantization_config":{"quant_method":"other"}}"#).unwrap();
+    let error = fails(dir.path(), "convert src dst --to bf16", 3);
+    assert!(error.contains("(other), in a way that is not read"), "{error}");
+    let error = fails(dir.path(), "convert src dst --to bf16 --copy a.*", 3);
+    assert!(error.contains("b.weight") && error.contains("do not fit"), "{error}");
+    ok(dir.path(), "convert src dst --to bf16 --copy a.* --copy b.* --quiet");
+}
