@@ -440,6 +440,8 @@ struct Planner<'a> {
     format: Option<Arc<Format>>,
     /// The dtypes from which quantising to the format was tried.
     tried: Vec<DType>,
+    /// The first error of a weight that stays and cannot lie beside new ones, if there are new ones.
+    beside: Option<Failure>,
 }
 
 /// Whether a layout has scales of groups along rows.
@@ -780,6 +782,7 @@ impl Plan {
             shapes: Shapes::default(),
             format: None,
             tried: Vec::new(),
+            beside: None,
         };
         let mut plan = Self {
             from: found.label.clone(),
@@ -802,14 +805,17 @@ impl Plan {
             left: false,
         };
         let idle = idle_patterns(it, found, args)?;
+        // A pattern that fits no tensor may be why one was not left out: the help names such patterns.
+        let with_idle = |error: Failure| {
+            let idle = idle.iter().map(|(option, pattern)| format!("{option} '{pattern}' matches no tensor"));
+            let parts: Vec<_> = error.help.clone().into_iter().chain(idle).collect();
+            if parts.is_empty() { error } else { error.help(parts.join("; ")) }
+        };
         for tensor in it.tensors.values() {
-            // A pattern that fits no tensor may be why this one was not left out: the help names such patterns.
-            plan.tensor(&mut planner, found, tensor).map_err(|error| {
-                let idle =
-                    idle.iter().map(|(option, pattern)| format!("{option} '{pattern}' matches no tensor"));
-                let parts: Vec<_> = error.help.clone().into_iter().chain(idle).collect();
-                if parts.is_empty() { error } else { error.help(parts.join("; ")) }
-            })?;
+            plan.tensor(&mut planner, found, tensor).map_err(with_idle)?;
+        }
+        if let Some(error) = planner.beside.take().filter(|_| plan.layout.is_some()) {
+            return Err(with_idle(error));
         }
         if plan.jobs.is_empty() {
             let what = "no tensor would be written: SRC has none, or --drop matches all of them";
@@ -943,7 +949,10 @@ impl Plan {
         }
         let what = format!("no tensor would become {to}");
         let what = if reasons.is_empty() { what } else { format!("{what} ({})", reasons.join(", ")) };
-        let without = if args.only.is_empty() { "" } else { "without --only, " };
+        let options = [("--only", &args.only), ("--copy", &args.copy)];
+        let given: Vec<_> = options.iter().filter(|(_, it)| !it.is_empty()).map(|(name, _)| *name).collect();
+        let without =
+            if given.is_empty() { String::new() } else { format!("without {}, ", given.join(" and ")) };
         Failure::refused(what)
             .help(format!("{without}the candidates are {which}; `lanecast inspect` lists all tensors"))
     }
@@ -969,7 +978,7 @@ impl Plan {
         let is = |set: &GlobSet| set.is_match(logical) || set.is_match(&**lead);
         if is(copy) || copy.is_match(&*tensor.name) {
             if let Some(weight) = found.weights.get(lead) {
-                self.leave(planner, weight)?;
+                self.leave(planner, weight);
             } else if dtypes::is_float(tensor.dtype) {
                 self.copied_floats.insert(tensor.name.clone());
             }
@@ -1020,7 +1029,7 @@ impl Plan {
             // A weight that has the layout already is reported as such, even if an option names it: the result is the same.
             let other = left.filter(|_| planner.layout != Some(weight.layout));
             self.kept.insert(tensor.name.clone(), other.unwrap_or("it has that layout"));
-            self.leave(planner, weight)?;
+            self.leave(planner, weight);
             if planner.layout == Some(weight.layout) && role == Role::Weight {
                 planner.note_factor(weight.layout, &weight.name, Some(weight));
                 self.layout.get_or_insert_with(|| (weight.layout, planner.format_of(weight)));
@@ -1078,27 +1087,28 @@ impl Plan {
         Ok(())
     }
 
-    /// Lets a weight stay quantised as it is. Fails if the result has another layout, because a configuration describes only one.
-    fn leave(&mut self, planner: &Planner<'_>, weight: &Weight) -> Result<()> {
+    /// Lets a weight stay quantised as it is. Notes an error if the result has another layout, because a configuration describes only one.
+    fn leave(&mut self, planner: &mut Planner<'_>, weight: &Weight) {
         self.left = true;
         self.scales.insert(planner.it.tensors[&weight.scales].dtype);
-        match planner.layout {
+        let error = match planner.layout {
             Some(layout) if layout == weight.layout && planner.has_other_groups(weight) => {
                 let other =
                     if layout.is_packed() { "with zero points or other groups" } else { "with other blocks" };
                 let both = format!("{} {other} beside the new ones in one result", layout.name());
-                Err(Failure::not_there(both)
+                Failure::not_there(both)
                     .tensor(&weight.name)
-                    .help("convert it, too: --keep and --copy must not match it, and --only, if given, must"))
+                    .help("convert it, too: --keep and --copy must not match it, and --only, if given, must")
             }
             Some(layout) if layout != weight.layout => {
                 let both = format!("{} beside {} in one result", weight.layout.name(), layout.name());
-                Err(Failure::not_there(both).tensor(&weight.name).help(
+                Failure::not_there(both).tensor(&weight.name).help(
                     "convert it, too (--keep and --copy must not match it, and --only, if given, must), or convert it to bf16 first, and that with --keep: it is a float then",
-                ))
+                )
             }
-            _ => Ok(()),
-        }
+            _ => return,
+        };
+        planner.beside.get_or_insert(error);
     }
 
     fn weight(&mut self, planner: &mut Planner<'_>, weight: &Arc<Weight>, codes: &Arc<Tensor>) -> Result<()> {

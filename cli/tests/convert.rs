@@ -2844,3 +2844,17 @@ fn a_quantisation_that_is_not_read_hides_no_weight() {
     assert!(error.contains("b.weight") && error.contains("do not fit"), "{error}");
     ok(dir.path(), "convert src dst --to bf16 --copy a.* --copy b.* --quiet");
 }
+
+/// Two layouts lie in one result only if something becomes the second.
+#[test]
+fn what_is_all_copied_lies_beside_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    matrices(&dir.path().join("src"), &["l.0.up_proj.weight", "l.1.up_proj.weight"], "{}");
+    ok(dir.path(), "convert src fp8 --to fp8-block --quiet");
+    let error = fails(dir.path(), "convert fp8 dst --to int8-channel --copy *", 3);
+    assert!(error.contains("no tensor would become int8-channel"), "{error}");
+    assert!(error.contains("without --copy, ") && !error.contains("in one result"), "{error}");
+    let error = fails(dir.path(), "convert fp8 dst --to int8-channel --copy l.0.* --copy no", 2);
+    assert!(error.contains("fp8-block beside int8-channel in one result"), "{error}");
+    assert!(error.contains("--copy 'no' matches no tensor"), "{error}");
+}
