@@ -228,13 +228,26 @@ pub(crate) fn quant_config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     Some(pretty(&json!({ "producer": producer(), "quantization": quantisation })))
 }
 
+/// Returns the names of modules that are no longer quantised. Experts in one tensor are a parameter of theirs.
+fn no_longer(plan: &Plan) -> BTreeSet<&str> {
+    let now = plan.jobs.iter().filter(|job| matches!(job.input, Input::Scaled(..)));
+    now.filter_map(|job| job.name.strip_suffix(".weight").or_else(|| Some(job.name.rsplit_once('.')?.0)))
+        .collect()
+}
+
 /// Adds the names of modules that are no longer quantised.
 fn dequantised(plan: &Plan, names: &mut Value) {
-    let now = plan.jobs.iter().filter(|job| matches!(job.input, Input::Scaled(..)));
-    let modules = now.filter_map(|job| Some(job.name.strip_suffix(".weight")?.into()));
     let mut all = names.as_array().cloned().unwrap_or_default();
-    all.extend(modules);
+    all.extend(no_longer(plan).into_iter().map(Value::from));
     *names = all.into();
+}
+
+/// Says in the configuration of GPTQ which modules are no longer quantised: it has no list of them, but rules for names, of which the first
+/// that fits decides.
+fn dequantised_of_gptq(plan: &Plan, rules: &mut Value) {
+    let now = no_longer(plan).into_iter().map(|name| (format!("-:^{}$", regex::escape(name)), json!({})));
+    let given = rules.as_object().cloned().unwrap_or_default();
+    *rules = Value::Object(now.chain(given).collect());
 }
 
 /// Returns the quantisation in a configuration, where [`Checkpoint::claims`] finds it.
@@ -258,11 +271,15 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
             && plan.layout.is_none()
             && let Some(value) = claim(object)
         {
-            let key = match value.get("quant_method").and_then(Value::as_str) {
-                Some("compressed-tensors" | "modelopt") => "ignore",
-                _ => "modules_to_not_convert",
-            };
-            dequantised(plan, value.entry(key).or_insert_with(|| json!([])));
+            match value.get("quant_method").and_then(Value::as_str) {
+                Some("gptq") => {
+                    dequantised_of_gptq(plan, value.entry("dynamic").or_insert_with(|| json!({})));
+                }
+                Some("compressed-tensors" | "modelopt") => {
+                    dequantised(plan, value.entry("ignore").or_insert_with(|| json!([])));
+                }
+                _ => dequantised(plan, value.entry("modules_to_not_convert").or_insert_with(|| json!([]))),
+            }
         }
         if !still {
             object.shift_remove("quantization_config");

@@ -2858,3 +2858,41 @@ fn what_is_all_copied_lies_beside_nothing() {
     assert!(error.contains("fp8-block beside int8-channel in one result"), "{error}");
     assert!(error.contains("--copy 'no' matches no tensor"), "{error}");
 }
+
+/// What is no longer quantised beside experts or layers that are: as the loaders of each configuration look for it.
+#[test]
+fn configurations_of_gpt_oss_and_gptq_name_what_becomes_a_float() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let mut tensors: Tensors = Vec::new();
+    for name in ["l.0.experts.down_proj", "l.1.experts.down_proj", "l.1.experts.gate_up_proj"] {
+        tensors.push((format!("{name}_blocks"), Dtype::U8, vec![2, 4, 1, 16], vec![0x21; 128]));
+        tensors.push((format!("{name}_scales"), Dtype::U8, vec![2, 4, 1], vec![127; 8]));
+    }
+    write(&src.join("model.safetensors"), &tensors, None);
+    let config =
+        json!({ "quantization_config": { "quant_method": "mxfp4", "modules_to_not_convert": ["x"] } });
+    fs::write(src.join("config.json"), config.to_string()).unwrap();
+    ok(dir.path(), "convert src dst --to bf16 --copy l.0.* --quiet");
+    let config = json_of(&dir.path().join("dst/config.json"));
+    assert_eq!(config["quantization_config"]["modules_to_not_convert"], json!(["x", "l.1.experts"]));
+
+    let mut tensors: Tensors = Vec::new();
+    for name in ["l.0.up_proj", "l.1.up_proj"] {
+        tensors.push((format!("{name}.qweight"), Dtype::I32, vec![4, 32], vec![0x21; 512]));
+        tensors.push((format!("{name}.qzeros"), Dtype::I32, vec![1, 4], vec![0x77; 16]));
+        tensors.push((format!("{name}.scales"), Dtype::F32, vec![1, 32], le(&[1.0; 32])));
+    }
+    write(&src.join("model.safetensors"), &tensors, None);
+    let rule = json!({ "+:.*": { "bits": 4 } });
+    let config = json!({ "quantization_config": { "quant_method": "gptq", "bits": 4, "dynamic": rule } });
+    fs::write(src.join("config.json"), config.to_string()).unwrap();
+    ok(dir.path(), "convert src dst --to f32 --copy l.0.* --force --quiet");
+    let config = &json_of(&dir.path().join("dst/config.json"))["quantization_config"];
+    let rules: Vec<_> = config["dynamic"].as_object().unwrap().keys().collect();
+    // The first rule that fits decides.
+    assert_eq!(rules, [r"-:^l\.1\.up_proj$", "+:.*"], "{config}");
+    assert!(config.get("modules_to_not_convert").is_none(), "{config}");
+    ok(dir.path(), "verify src dst");
+}
