@@ -260,6 +260,14 @@ fn claim(object: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
     value?.as_object_mut()
 }
 
+/// Removes the quantisation where older configurations have it, and those of models with a text model.
+fn remove_others(object: &mut Map<String, Value>) {
+    object.shift_remove("compression_config");
+    if let Some(text) = object.get_mut("text_config").and_then(Value::as_object_mut) {
+        text.shift_remove("quantization_config");
+    }
+}
+
 /// Returns the configuration of the result: that of the source with another `quantization_config` and dtype.
 pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     let mut config = it.config.clone()?;
@@ -283,13 +291,11 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
         }
         if !still {
             object.shift_remove("quantization_config");
-            object.shift_remove("compression_config");
-            if let Some(text) = object.get_mut("text_config").and_then(Value::as_object_mut) {
-                text.shift_remove("quantization_config");
-            }
+            remove_others(object);
         }
     }
     if let Some(value) = quantisation(it, plan) {
+        remove_others(object);
         object.insert("quantization_config".to_owned(), value);
     }
     // Loaders make no model of floats of 8 bits.

@@ -2896,3 +2896,24 @@ fn configurations_of_gpt_oss_and_gptq_name_what_becomes_a_float() {
     assert!(config.get("modules_to_not_convert").is_none(), "{config}");
     ok(dir.path(), "verify src dst");
 }
+
+/// A result has one configuration of its quantisation, wherever the source had its own.
+#[test]
+fn no_older_configuration_stays_beside_a_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    matrices(&dir.path().join("src"), &["l.0.up_proj.weight", "l.0.down_proj.weight"], "{}");
+    ok(dir.path(), "convert src fp8 --to fp8-channel --only *up_proj* --quiet");
+    let own = json_of(&dir.path().join("fp8/config.json"))["quantization_config"].take();
+    for old in
+        [json!({ "compression_config": own }), json!({ "text_config": { "quantization_config": own } })]
+    {
+        fs::write(dir.path().join("fp8/config.json"), old.to_string()).unwrap();
+        for more in ["--from fp8-channel", ""] {
+            ok(dir.path(), &format!("convert fp8 dst --to fp8-channel {more} --force --quiet"));
+            let config = json_of(&dir.path().join("dst/config.json"));
+            assert!(config["quantization_config"].is_object(), "{config}");
+            assert!(config.get("compression_config").is_none(), "{config}");
+            assert!(config["text_config"].get("quantization_config").is_none(), "{config}");
+        }
+    }
+}
