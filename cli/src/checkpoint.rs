@@ -409,8 +409,13 @@ impl Checkpoint {
     /// Returns the quantisation that the configuration claims.
     pub(crate) fn claims(&self) -> Option<&Value> {
         let config = self.config.as_ref()?;
-        let found = config.get("quantization_config").or_else(|| config.get("compression_config"));
-        found.or_else(|| config.get("text_config")?.get("quantization_config"))
+        // A key with null says nothing.
+        let of = |key: &str| config.get(key).is_some_and(|value| !value.is_null());
+        let known = ["quantization_config", "compression_config"].into_iter().find(|key| of(key));
+        match known {
+            Some(key) => config.get(key),
+            None => config.get("text_config")?.get("quantization_config").filter(|value| !value.is_null()),
+        }
     }
 
     /// Returns what says how integers are packed, and the name of its file: `config.json`, or the file that GPTQ and AWQ had before that.

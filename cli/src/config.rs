@@ -253,7 +253,7 @@ fn dequantised_of_gptq(plan: &Plan, rules: &mut Value) {
 /// Returns the quantisation in a configuration, where [`Checkpoint::claims`] finds it.
 fn claim(object: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
     let known = ["quantization_config", "compression_config"];
-    let value = match known.into_iter().find(|key| object.contains_key(*key)) {
+    let value = match known.into_iter().find(|key| object.get(*key).is_some_and(|it| !it.is_null())) {
         Some(key) => object.get_mut(key),
         None => object.get_mut("text_config")?.get_mut("quantization_config"),
     };

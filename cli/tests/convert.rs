@@ -2917,3 +2917,25 @@ fn no_older_configuration_stays_beside_a_new_one() {
         }
     }
 }
+
+/// A key with null says nothing: what does say something is read.
+#[test]
+fn a_configuration_of_null_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let tensors: Tensors = vec![
+        ("l.qweight".into(), Dtype::I32, vec![4, 32], vec![0x88; 512]),
+        ("l.qzeros".into(), Dtype::I32, vec![1, 4], vec![0x77; 16]),
+        ("l.scales".into(), Dtype::F32, vec![1, 32], le(&[1.0; 32])),
+    ];
+    write(&src.join("model.safetensors"), &tensors, None);
+    fs::write(src.join("quantize_config.json"), r#"{"bits":4,"checkpoint_format":"gptq_v2"}"#).unwrap();
+    for config in ["{}", r#"{"quantization_config":null}"#, r#"{"text_config":{"quantization_config":null}}"#]
+    {
+        fs::write(src.join("config.json"), config).unwrap();
+        ok(dir.path(), "convert src dst --to f32 --force --quiet");
+        let found = read(&dir.path().join("dst/model.safetensors"));
+        assert!(f32s(&found["l.weight"].2).iter().all(|&x| x == 1.0), "{config}");
+    }
+}
