@@ -1251,9 +1251,16 @@ fn packed_shape(it: &Checkpoint, codes: &Tensor) -> Result<(Vec<usize>, DType)> 
     }
 }
 
-/// Returns the block size in the configuration.
+/// Returns the block size in the configuration: compressed-tensors has one in each group, of which all must be the same.
 fn block_size(it: &Checkpoint) -> Option<[usize; 2]> {
-    let [rows, columns] = &it.claims()?.get("weight_block_size")?.as_array()?[..] else { return None };
+    let claim = it.claims()?;
+    let groups = claim.get("config_groups").and_then(Value::as_object).into_iter().flat_map(Map::values);
+    let mut of_groups = groups.filter_map(|group| group.get("weights")?.get("block_structure")?.as_array());
+    let size = match claim.get("weight_block_size") {
+        Some(size) => size.as_array()?,
+        None => of_groups.next().filter(|first| of_groups.all(|other| other == *first))?,
+    };
+    let [rows, columns] = &size[..] else { return None };
     let length = |value: &Value| usize::try_from(value.as_u64()?).ok().filter(|&n| n > 0);
     Some([length(rows)?, length(columns)?])
 }

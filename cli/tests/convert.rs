@@ -2939,3 +2939,25 @@ fn a_configuration_of_null_hides_no_other() {
         assert!(f32s(&found["l.weight"].2).iter().all(|&x| x == 1.0), "{config}");
     }
 }
+
+/// The blocks of compressed-tensors are those of its configuration: other blocks may need as many scales.
+#[test]
+fn blocks_of_compressed_tensors_are_those_of_its_groups() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let tensors: Tensors = vec![
+        ("l.weight".into(), Dtype::F8_E4M3, vec![192, 96], vec![0x38; 192 * 96]),
+        ("l.weight_scale".into(), Dtype::F32, vec![2, 1], le(&[1.0, 2.0])),
+    ];
+    write(&src.join("model.safetensors"), &tensors, None);
+    let group = json!({ "targets": ["Linear"], "format": "float-quantized",
+        "weights": { "num_bits": 8, "type": "float", "strategy": "block", "block_structure": [96, 96] } });
+    let config = json!({ "quantization_config": { "quant_method": "compressed-tensors",
+        "format": "float-quantized", "config_groups": { "group_0": group } } });
+    fs::write(src.join("config.json"), config.to_string()).unwrap();
+    ok(dir.path(), "convert src dst --to f32 --quiet");
+    let found = f32s(&read(&dir.path().join("dst/model.safetensors"))["l.weight"].2);
+    let expected = |i: usize| if i / 96 < 96 { 1.0 } else { 2.0 };
+    assert!(found.iter().enumerate().all(|(i, &x)| x == expected(i)));
+}
