@@ -453,6 +453,9 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
         }
     }
     let scaled = !found.weights.is_empty() || !found.problems.is_empty();
+    // Of many weights, all may have a problem, and scales that are then without a weight.
+    let modules = |problem: &Failure| Some(split(problem.tensor.as_deref()?).0.to_owned());
+    let mut wrong: BTreeSet<String> = found.problems.iter().filter_map(modules).collect();
     for tensor in it.tensors.values() {
         if found.roles.contains_key(&tensor.name) {
             continue;
@@ -488,7 +491,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
             let what =
                 format!("{is}, {} {:?}, without a quantised weight: {there}", tensor.dtype, tensor.shape);
             // Not reported if the weight has a problem already.
-            if !found.problems.iter().any(|p| p.tensor.as_deref().is_some_and(|t| split(t).0 == module)) {
+            if wrong.insert(module.to_owned()) {
                 let option = format!("--drop '{0}' or --copy '{0}', if that is intended", tensor.name);
                 let problem = Failure::refused(what).tensor(&tensor.name).help("fetch the weight");
                 found.problems.push(problem.option(option));
@@ -497,6 +500,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
             continue;
         }
         let problem = codes_without_scales(it, tensor, scaled).filter(|_| role == Role::Plain);
+        wrong.extend(problem.as_ref().map(|_| module.to_owned()));
         found.problems.extend(problem.map(|problem| problem.tensor(&tensor.name)));
         found.roles.insert(tensor.name.clone(), (role, None));
     }

@@ -2961,3 +2961,21 @@ fn blocks_of_compressed_tensors_are_those_of_its_groups() {
     let expected = |i: usize| if i / 96 < 96 { 1.0 } else { 2.0 };
     assert!(found.iter().enumerate().all(|(i, &x)| x == expected(i)));
 }
+
+/// Each problem is told once for a weight, and the time grows with their number, not with its square.
+#[test]
+fn many_weights_that_do_not_fit_are_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tensors: Tensors = Vec::new();
+    for i in 0..40_000 {
+        tensors.push((format!("model.layers.{i}.up_proj.weight"), Dtype::F8_E4M3, vec![2, 2], vec![0x38; 4]));
+        tensors.push((format!("model.layers.{i}.up_proj.weight_scale"), Dtype::F32, vec![3], le(&[1.0; 3])));
+    }
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    let start = std::time::Instant::now();
+    let error = fails(dir.path(), "convert a.safetensors b.safetensors --to bf16", 3);
+    assert!(error.contains("model.layers.0.up_proj.weight") && error.contains("do not fit"), "{error}");
+    assert!(start.elapsed().as_secs() < 8, "{:?}", start.elapsed());
+    let report = ok(dir.path(), "inspect a.safetensors --json");
+    assert_eq!(report["problems"].as_array().map(Vec::len), Some(40_000));
+}
