@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::checkpoint::Checkpoint;
 use crate::defaults;
 use crate::header::byte_len;
-use crate::layout::Layout;
+use crate::layout::{self, Layout};
 use crate::plan::{Input, Job, Output, Plan};
 
 /// Returns the names of modules that could be quantised and are not.
@@ -214,6 +214,7 @@ pub(crate) fn quant_config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
         let mut config = it.quant_config.clone().filter(|_| plan.left)?;
         let names = config.get_mut("quantization")?.as_object_mut()?.entry("exclude_modules");
         dequantised(plan, names.or_insert_with(|| json!([])));
+        forget_caches(plan, config.get_mut("quantization")?.as_object_mut()?);
         return Some(pretty(&config));
     };
     if !matches!(layout, Layout::ModeloptFp8 | Layout::ModeloptNvfp4) {
@@ -250,6 +251,41 @@ fn dequantised_of_gptq(plan: &Plan, rules: &mut Value) {
     *rules = Value::Object(now.chain(given).collect());
 }
 
+/// Says in the quantisation of a configuration which modules are no longer quantised, and that scales of caches are gone.
+fn say_dequantised(plan: &Plan, claim: &mut Map<String, Value>, method: &str) {
+    match method {
+        "gptq" => dequantised_of_gptq(plan, claim.entry("dynamic").or_insert_with(|| json!({}))),
+        "compressed-tensors" | "modelopt" => {
+            dequantised(plan, claim.entry("ignore").or_insert_with(|| json!([])));
+        }
+        _ => dequantised(plan, claim.entry("modules_to_not_convert").or_insert_with(|| json!([]))),
+    }
+    forget_caches(plan, claim);
+}
+
+/// Says that caches are not quantised, if their scales are not in the result: without them, engines take 1.
+fn forget_caches(plan: &Plan, claim: &mut Map<String, Value>) {
+    if plan.dropped.keys().any(|name| layout::is_called_of_cache(name)) {
+        for key in ["kv_cache_scheme", "kv_cache_quant_algo"] {
+            claim.get_mut(key).into_iter().for_each(|value| *value = Value::Null);
+        }
+    }
+}
+
+/// Returns the file that GPTQ and AWQ have beside `config.json`, and its name, if weights are no longer quantised and others stay so.
+pub(crate) fn packed_config<'a>(it: &'a Checkpoint, plan: &Plan) -> Option<(&'a str, Vec<u8>)> {
+    let (name, config) = it.packed_config.as_ref()?;
+    if !plan.left || no_longer(plan).is_empty() {
+        return None;
+    }
+    let mut config = config.clone();
+    let object = config.as_object_mut()?;
+    let of_file = if name == "quantize_config.json" { "gptq" } else { "awq" };
+    let method = object.get("quant_method").and_then(Value::as_str).unwrap_or(of_file).to_owned();
+    say_dequantised(plan, object, &method);
+    Some((name, pretty(&config)))
+}
+
 /// Returns the quantisation in a configuration, where [`Checkpoint::claims`] finds it.
 fn claim(object: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
     let known = ["quantization_config", "compression_config"];
@@ -279,15 +315,8 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
             && plan.layout.is_none()
             && let Some(value) = claim(object)
         {
-            match value.get("quant_method").and_then(Value::as_str) {
-                Some("gptq") => {
-                    dequantised_of_gptq(plan, value.entry("dynamic").or_insert_with(|| json!({})));
-                }
-                Some("compressed-tensors" | "modelopt") => {
-                    dequantised(plan, value.entry("ignore").or_insert_with(|| json!([])));
-                }
-                _ => dequantised(plan, value.entry("modules_to_not_convert").or_insert_with(|| json!([]))),
-            }
+            let method = value.get("quant_method").and_then(Value::as_str).unwrap_or("").to_owned();
+            say_dequantised(plan, value, &method);
         }
         if !still {
             object.shift_remove("quantization_config");

@@ -1049,7 +1049,13 @@ fn work(
 fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     // A configuration of packed weights is not copied where none of them is left.
     let has_packed = plan.left || !plan.from.split('+').any(|layout| ["awq", "gptq"].contains(&layout));
-    let stays = |file: &&PathBuf| has_packed || !PACKED_CONFIGS.contains(&&file_name(file)[..]);
+    let packed = config::packed_config(it, plan);
+    let is_rewritten = |name: &str| packed.as_ref().is_some_and(|(rewritten, _)| *rewritten == name);
+    let is_packed = |name: &str| PACKED_CONFIGS.contains(&name);
+    let stays = |file: &&PathBuf| {
+        let name = file_name(file);
+        !is_rewritten(&name) && (has_packed || !is_packed(&name))
+    };
     for file in it.others.iter().filter(stays) {
         copy(file, dir)?;
     }
@@ -1057,6 +1063,9 @@ fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
         let to = dir.join(file.parent().unwrap_or(file));
         fs::create_dir_all(&to).map_err(on(&to))?;
         copy(&it.root.join(file), &to)?;
+    }
+    if let Some((name, config)) = &packed {
+        publish(dir, name, config)?;
     }
     if let Some(config) = config::config(it, plan) {
         publish(dir, "config.json", &config)?;

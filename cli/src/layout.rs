@@ -244,6 +244,11 @@ const ZERO_POINTS: &str = "weight_zero_point";
 const EMBEDDINGS: [&str; 5] = ["embed_tokens", "word_embeddings", "tok_embeddings", "wte", "shared"];
 const MARKERS: [&str; 3] = ["comfy_quant", "weight_shape", "g_idx"];
 
+/// Whether a tensor is called like a scale of a cache or an attention.
+pub(crate) fn is_called_of_cache(name: &str) -> bool {
+    CACHES.contains(&split(name).1)
+}
+
 /// Splits off the last part of a name: `model.layers.0.weight` -> (`model.layers.0.`, `weight`).
 fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('.').map_or(("", name), |(module, _)| name.split_at(module.len() + 1))

@@ -2979,3 +2979,45 @@ fn many_weights_that_do_not_fit_are_refused_at_once() {
     let report = ok(dir.path(), "inspect a.safetensors --json");
     assert_eq!(report["problems"].as_array().map(Vec::len), Some(40_000));
 }
+
+/// The files of GPTQ and AWQ beside config.json say the same, and no configuration speaks of scales of caches that are not there.
+#[test]
+fn other_configurations_follow_what_becomes_a_float() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let mut tensors: Tensors = Vec::new();
+    for name in ["l.0.up_proj", "l.1.up_proj"] {
+        tensors.push((format!("{name}.qweight"), Dtype::I32, vec![4, 32], vec![0x21; 512]));
+        tensors.push((format!("{name}.qzeros"), Dtype::I32, vec![1, 4], vec![0x77; 16]));
+        tensors.push((format!("{name}.scales"), Dtype::F32, vec![1, 32], le(&[1.0; 32])));
+    }
+    write(&src.join("model.safetensors"), &tensors, None);
+    fs::write(src.join("config.json"), "{}").unwrap();
+    let text = r#"{"bits":4}"#;
+    fs::write(src.join("quantize_config.json"), text).unwrap();
+    ok(dir.path(), "convert src dst --to f32 --copy l.0.* --quiet");
+    let config = json_of(&dir.path().join("dst/quantize_config.json"));
+    assert_eq!(config, json!({ "bits": 4, "dynamic": { r"-:^l\.1\.up_proj$": {} } }));
+    ok(dir.path(), "verify src dst");
+    // Where nothing becomes a float, it is copied.
+    ok(dir.path(), "convert src dst --to f32 --copy * --force --quiet");
+    assert_eq!(fs::read_to_string(dir.path().join("dst/quantize_config.json")).unwrap(), text);
+
+    matrices(&dir.path().join("plain"), &["l.0.up_proj.weight", "l.1.up_proj.weight"], "{}");
+    ok(dir.path(), "convert plain fp8 --to fp8-channel --quiet");
+    let file = dir.path().join("fp8/model.safetensors");
+    let mut tensors: Tensors =
+        read(&file).into_iter().map(|(name, (dtype, shape, bytes))| (name, dtype, shape, bytes)).collect();
+    tensors.push(("l.0.attn.k_scale".into(), Dtype::F32, vec![1], le(&[0.5])));
+    write(&file, &tensors, None);
+    let mut config = json_of(&dir.path().join("fp8/config.json"));
+    config["quantization_config"]["kv_cache_scheme"] = json!({ "num_bits": 8 });
+    fs::write(dir.path().join("fp8/config.json"), config.to_string()).unwrap();
+    ok(dir.path(), "convert fp8 out --to bf16 --copy l.0.up_proj.* --quiet");
+    let config = json_of(&dir.path().join("out/config.json"));
+    assert!(config["quantization_config"]["kv_cache_scheme"].is_null(), "{config}");
+    ok(dir.path(), "convert fp8 out --to bf16 --copy l.0.* --force --quiet");
+    let config = json_of(&dir.path().join("out/config.json"));
+    assert!(config["quantization_config"]["kv_cache_scheme"].is_object(), "{config}");
+}
