@@ -17,8 +17,8 @@
 //!   parts.
 //! * `strided.rs` casts strided views a tile at a time; `panel.rs` makes transposes that are larger than the caches; `moves.rs`
 //!   copies elements to tiles and back.
-//! * `scaled.rs` casts elements under scales, and `scale.rs` describes these scales to kernels; `magnitudes.rs` finds the largest
-//!   magnitudes of groups, and `scales.rs` computes scales.
+//! * `scaled/` casts elements under scales: how safe code runs these kernels, what they multiply with, and what is computed of
+//!   scales and magnitudes.
 //! * `check/` scans the codes of a source for what a cast would lose; `limits.rs` has the limits beyond which codes are lost.
 //! * `backend.rs` lists the instruction sets. `plan.rs` is the plan of a cast, that is, which kernels an instruction set runs for
 //!   it; `plans.rs` makes plans and keeps them, and `codec/ways.rs` chooses the codecs.
@@ -50,8 +50,6 @@ pub(crate) mod drive;
 mod environment;
 mod layout;
 pub(crate) mod limits;
-#[cfg(all(isa = "vector", feature = "scaled"))]
-pub(crate) mod magnitudes;
 pub(crate) mod memory;
 mod moves;
 #[cfg(isa = "neon")]
@@ -64,11 +62,7 @@ pub(crate) mod present;
 mod run;
 pub(crate) mod scalar;
 #[cfg(all(isa = "vector", feature = "scaled"))]
-mod scale;
-#[cfg(all(isa = "vector", feature = "scaled"))]
 pub(crate) mod scaled;
-#[cfg(all(isa = "vector", feature = "scaled"))]
-pub(crate) mod scales;
 pub(crate) mod scratch;
 #[cfg(isa = "vector")]
 #[cfg_attr(not(isa = "avx2"), allow(dead_code, reason = "as for `codec`"))]

@@ -15,7 +15,7 @@ use super::environment::{streaming_threshold, this_processor};
 use super::layout::Apart;
 use super::plan::{Plan, Planned, Step, Steps, Subnormals};
 #[cfg(feature = "scaled")]
-use super::scale::Scale;
+use super::scaled::operands::Scale;
 use super::simd::{Kernel, Simd, fence};
 use super::sizes::{FEW, LINE, ahead, bytes, codec_bits, codec_units};
 use super::stage;

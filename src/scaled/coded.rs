@@ -5,8 +5,8 @@ use alloc::boxed::Box;
 use core::ops::Range;
 
 use super::shape::Grid;
+use crate::kernels::scaled::scales::WRONG;
 use crate::kernels::scaled::{BLOCK, LEAST_GROUP, Per, Place, ScaleArrays, Table16};
-use crate::kernels::scales::WRONG;
 
 /// How many codes a scale has.
 pub(super) const ALL: usize = 256;

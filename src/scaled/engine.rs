@@ -21,11 +21,11 @@ use super::wide::{Load, Tile, Wide, WideRoom};
 use crate::cast::Caster;
 #[cfg(isa = "vector")]
 use crate::formats::isa::Isa;
-#[cfg(isa = "vector")]
-use crate::kernels::magnitudes::Side;
 use crate::kernels::memory::Destination;
 #[cfg(isa = "vector")]
 use crate::kernels::scaled::in_kernel_environment;
+#[cfg(isa = "vector")]
+use crate::kernels::scaled::magnitudes::Side;
 
 /// The most elements of a requantisation that are brought to float32 at a time.
 #[cfg(isa = "vector")]

@@ -38,7 +38,9 @@ use crate::formats::options::CastOptions;
 #[cfg(isa = "vector")]
 use crate::formats::options::Policy;
 #[cfg(isa = "vector")]
-use crate::kernels::scaled::{Ends, LEAST_GROUP, Settled, compared, in_kernel_environment};
+use crate::kernels::scaled::float64::{Ends, Settled, compared};
+#[cfg(isa = "vector")]
+use crate::kernels::scaled::{LEAST_GROUP, in_kernel_environment};
 
 /// What was lost from the elements of a whole buffer, or of one block.
 ///

@@ -26,10 +26,10 @@ use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::formats::layout::ByteOrder;
 use crate::formats::options::{CastOptions, Rounding};
-use crate::kernels::magnitudes::{Side, extremes, largest_f64};
 use crate::kernels::memory::{Destination, bytes_of};
 use crate::kernels::present::Present;
-use crate::kernels::scales::{Operation, arithmetic, between, integers, nearest, outside};
+use crate::kernels::scaled::float64::{Operation, arithmetic, between, integers, nearest, outside};
+use crate::kernels::scaled::magnitudes::{Side, extremes, largest_f64};
 
 /// Data of magnitudes in this range have quotients that neither overflow nor underflow, since divisors are between 2^-300 and 2^300.
 const LEAST: u64 = (1023 - 700) << 52;

@@ -1,7 +1,7 @@
 //! How kernels read the arrays of a scale.
 
 use super::super::width::registers;
-use crate::kernels::scale::{LEAST_GROUP, Scale};
+use crate::kernels::scaled::operands::{LEAST_GROUP, Scale};
 use crate::kernels::simd::Simd;
 
 /// The numbers for the elements of a block, from an array of a scale.

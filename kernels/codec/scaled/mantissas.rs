@@ -7,7 +7,7 @@ use super::arrays::delta;
 use super::tabled::With128;
 use super::under::{Scaled, Under, without_sign_of_zero};
 use crate::formats::dtype::FloatFormat;
-use crate::kernels::scale::{How, Table128};
+use crate::kernels::scaled::operands::{How, Table128};
 use crate::kernels::simd::NarrowsByWords;
 
 /// bfloat16s divided by their scales, exponents and mantissas apart, in front of the encoders that look up both.

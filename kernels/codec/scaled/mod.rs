@@ -48,7 +48,7 @@ use super::ways::{Lookups, Ways};
 use super::width::{Bits, Width};
 use crate::formats::dtype::DType;
 use crate::formats::route::Route;
-use crate::kernels::scale::{By, RunScaled, Scale, Table16, Table128};
+use crate::kernels::scaled::operands::{By, RunScaled, Scale, Table16, Table128};
 use crate::kernels::simd::{ByAddition, ByF16, ByWords, NarrowsByF16, NarrowsByWords, Simd};
 
 /// The kernel that looks elements up in a table, if there is one: for packed codes, and for codes of 8 bits with -0.

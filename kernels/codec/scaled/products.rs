@@ -9,7 +9,7 @@ use super::arrays::numbers;
 use super::times::product;
 use super::under::{Reads, Scaled, Under};
 use crate::formats::dtype::DType;
-use crate::kernels::scale::{LEAST_GROUP, Scale};
+use crate::kernels::scaled::operands::{LEAST_GROUP, Scale};
 use crate::kernels::simd::{Extras, NarrowsByF16, Simd};
 
 /// The products of all 16 codes of 4 bits with the scale of each group of 16 elements.

@@ -8,7 +8,7 @@ use super::super::width::registers;
 use super::arrays::numbers;
 use super::under::{Of, Scaled, Under};
 use crate::formats::dtype::{DType, FloatFormat};
-use crate::kernels::scale::{Factor, How, Scale};
+use crate::kernels::scaled::operands::{Factor, How, Scale};
 use crate::kernels::simd::Simd;
 
 /// Elements divided by their scales, in front of an encoder to a target whose ties are `T`.

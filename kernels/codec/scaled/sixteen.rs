@@ -7,7 +7,7 @@ use super::super::{Block, Codec};
 use super::arrays::delta;
 use super::under::{Reads, Scaled, Under};
 use crate::formats::dtype::Kind;
-use crate::kernels::scale::{Scale, Table16, Table128};
+use crate::kernels::scaled::operands::{Scale, Table16, Table128};
 use crate::kernels::simd::{NarrowsByF16, Simd};
 
 /// Codes of `BITS` bits, by a table of 16 words for each group. A code of 4 bits is the index of its word. For codes of 8 bits, to bfloat16:

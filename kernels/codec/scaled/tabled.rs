@@ -6,10 +6,10 @@ use super::super::source::Input;
 use super::super::width::{Bits, Width, registers};
 use super::arrays::delta;
 use super::under::{Reads, Scaled, Under};
-use crate::kernels::scale::Scale;
+use crate::kernels::scaled::operands::Scale;
 use crate::kernels::simd::{NarrowsByWords, Simd};
 
-/// Elements of `BITS` bits with a [`Table128`](crate::kernels::scale::Table128) for each group, or one for all.
+/// Elements of `BITS` bits with a [`Table128`](crate::kernels::scaled::operands::Table128) for each group, or one for all.
 pub(in crate::kernels) struct With128<const BITS: usize>;
 
 impl<const BITS: usize> Reads for With128<BITS>

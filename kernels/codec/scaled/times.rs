@@ -9,7 +9,7 @@ use super::super::width::{Bits, registers};
 use super::super::{Block, Codec};
 use super::arrays::numbers;
 use super::under::{Of, Scaled, Under};
-use crate::kernels::scale::{Factor, How, Scale};
+use crate::kernels::scaled::operands::{Factor, How, Scale};
 use crate::kernels::simd::{Extras, Simd};
 
 /// Elements multiplied with their scales, rounded once to f32.

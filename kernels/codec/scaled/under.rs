@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use super::super::job::Table;
 use super::super::source::Source;
 use super::super::width::{Bits, Width, registers};
-use crate::kernels::scale::Scale;
+use crate::kernels::scaled::operands::Scale;
 use crate::kernels::simd::{NarrowsByF16, Simd};
 
 /// Elements under scales; `R` says how they are read.

@@ -26,13 +26,13 @@ use super::scaling::{NonFinite, TensorScale};
 use super::segment::{Call, Region, Segment};
 use super::shape::Piece;
 use crate::formats::dtype::DType;
-use crate::kernels::magnitudes;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
+use crate::kernels::scaled::magnitudes;
+use crate::kernels::scaled::scales::TIES;
 use crate::kernels::scaled::{
     BLOCK, Factor, How, LEAST_GROUP, Per, Place, Rows, ScaleArrays, Table128, UNDIVIDED,
 };
-use crate::kernels::scales::TIES;
 use decided::ByMantissas;
 pub(super) use decided::Decided;
 
@@ -56,7 +56,7 @@ struct Buffers {
     scales: Vec<f32>,
     inverses: Vec<f32>,
     zeros: Vec<f32>,
-    /// For each scale, [`WRONG`](crate::kernels::scales::WRONG) if the kernel would be wrong for it, and [`TIES`] if the kernel
+    /// For each scale, [`WRONG`](crate::kernels::scaled::scales::WRONG) if the kernel would be wrong for it, and [`TIES`] if the kernel
     /// must check for ties.
     flags: Vec<u8>,
     /// The numbers of the scales, repeated for each element where blocks are too short for the kernel. Allocated when first needed.
@@ -348,7 +348,7 @@ impl<'a> Divide<'a> {
     }
 
     /// Casts a region whose scales are known. Blocks flagged [`TIES`] are cast again by a loop that checks each element for
-    /// ties, blocks flagged [`WRONG`](crate::kernels::scales::WRONG) by way of float64 or by the reference, to which `block`
+    /// ties, blocks flagged [`WRONG`](crate::kernels::scaled::scales::WRONG) by way of float64 or by the reference, to which `block`
     /// gives them by the index of their scale.
     #[expect(clippy::too_many_arguments, reason = "a region, where it goes, and room for both")]
     fn cast(

@@ -6,8 +6,9 @@ use super::{Buffers, Divide, Division};
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::bytes_of;
+use crate::kernels::scaled::float64::{self, Operation};
+use crate::kernels::scaled::scales::{self, Bounds, Near, TIES, WRONG};
 use crate::kernels::scaled::{Factor, How, LEAST_GROUP, Rows, ScaleArrays};
-use crate::kernels::scales::{self, Bounds, Near, Operation, TIES, WRONG};
 use crate::scaled::numbers::{LEAST, MOST, magnitude};
 use crate::scaled::rule::{Quantize, Steps};
 use crate::scaled::scaling::{ScaleRule, TensorScale};
@@ -103,7 +104,7 @@ impl Divide<'_> {
         } else {
             self.decided.wide.fill(amax, (&mut *wide).into(), groups).ok()?;
             by.fill(self.divisor);
-            scales::arithmetic(self.isa, Operation::Divide, wide, by);
+            float64::arithmetic(self.isa, Operation::Divide, wide, by);
             self.decided.scale.fill(&*wide, bytes.into(), groups).ok()?;
         }
         Some(())

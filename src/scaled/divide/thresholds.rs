@@ -2,8 +2,8 @@
 //! element becomes the next code.
 
 use super::{Buffers, Divide};
+use crate::kernels::scaled::scales::WRONG;
 use crate::kernels::scaled::{Factor, How, Table16};
-use crate::kernels::scales::WRONG;
 use crate::scaled::coded::{ALL, Coded, EVERY, is_for};
 use crate::scaled::memory::array;
 use crate::scaled::numbers::{LEAST, MOST};

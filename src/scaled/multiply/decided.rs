@@ -6,10 +6,10 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::present::Present;
+use crate::kernels::scaled::scales::{self, Ties};
 use crate::kernels::scaled::{
     self, By, Factor, How, LEAST_GROUP, Others, Per, ScaleArrays, ScaledKernel, Table128,
 };
-use crate::kernels::scales::{self, Ties};
 use crate::scaled::codes::{Elements, cast};
 use crate::scaled::numbers::magnitude;
 use crate::scaled::rule::{Dequantize, Product, significant};

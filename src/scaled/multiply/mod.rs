@@ -24,10 +24,11 @@ use super::scaling::TensorScale;
 use super::segment::{Call, Region, Segment};
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
+use crate::kernels::scaled::float64::{Operation, arithmetic};
+use crate::kernels::scaled::scales::{TIES, WRONG};
 use crate::kernels::scaled::{
     BLOCK, By, How, Others, Per, Place, Rows, ScaleArrays, ScaledKernel, Table16, Table128,
 };
-use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 use decided::{ByF64, MayTie, Tabling};
 pub(super) use decided::{Decided, product_bits};
 

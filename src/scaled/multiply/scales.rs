@@ -4,8 +4,8 @@ use super::decided::{INF, LEAST_OF_TWO, MOST_OF_TWO, MayTie, Tabling, all_codes}
 use super::{Buffers, MADE, Multiply};
 use crate::cast::Caster;
 use crate::formats::isa::Isa;
+use crate::kernels::scaled::scales::{self, Bounds, TIES};
 use crate::kernels::scaled::{BLOCK, By, Factor, How, Others, Per, ScaleArrays, Table16};
-use crate::kernels::scales::{self, Bounds, TIES};
 use crate::scaled::coded::{ALL, Coded, EVERY, is_for};
 use crate::scaled::error::Error;
 use crate::scaled::memory::{array, once};

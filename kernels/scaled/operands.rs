@@ -1,11 +1,11 @@
-//! The parameters of the kernels of scaled casts: what elements are multiplied with or divided by. `scaled.rs` fills them in,
+//! The parameters of the kernels of scaled casts: what elements are multiplied with or divided by. `scaled/mod.rs` fills them in,
 //! and `codec/scaled/` reads them.
 
 use core::ptr;
 
-use super::codec::job::Job;
-use super::layout::Apart;
-use super::memory::Plain;
+use super::super::codec::job::Job;
+use super::super::layout::Apart;
+use super::super::memory::Plain;
 
 /// The smallest number of elements that may share a scale.
 pub(crate) const LEAST_GROUP: usize = 16;
@@ -13,38 +13,38 @@ pub(crate) const LEAST_GROUP: usize = 16;
 /// What elements are multiplied with or divided by. An array has one number for each group of elements, or for each element.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "these look nothing up"))]
-pub(super) struct Scale {
+pub(in crate::kernels) struct Scale {
     /// The scales, without the tensor scale.
-    pub(super) scales: *const f32,
+    pub(in crate::kernels) scales: *const f32,
     /// For division: the inverses, nearly exact, of scale and factor together.
-    pub(super) inverses: *const f32,
+    pub(in crate::kernels) inverses: *const f32,
     /// The zero points: dequantisation adds their negatives before it multiplies, quantisation adds them at the end. Null if there are none.
-    pub(super) zeros: *const f32,
+    pub(in crate::kernels) zeros: *const f32,
     /// The tensor scale. Dequantisation multiplies the products with it.
-    pub(super) tensor: Factor,
+    pub(in crate::kernels) tensor: Factor,
     /// For look-ups: a table for each group, or one for all.
-    pub(super) tables: *const Table128,
+    pub(in crate::kernels) tables: *const Table128,
     /// 2^this is the number of elements that have the same table.
-    pub(super) tables_shift: u32,
+    pub(in crate::kernels) tables_shift: u32,
     /// For look-ups by the codes of scales: where the table of each 16 elements is.
-    pub(super) places: *const Place,
+    pub(in crate::kernels) places: *const Place,
     /// For each group, what is added to the words that are looked up, twice in a u32. When exponents and mantissas are divided apart: the
     /// exponent from which on elements are looked up, in all bytes of the u32, or in the high bytes of its words if the target has no NaN.
-    pub(super) deltas: *const u32,
+    pub(in crate::kernels) deltas: *const u32,
     /// For look-ups in tables of 16 words: a table for each group, or for each code of a scale.
-    pub(super) sixteens: *const Table16,
+    pub(in crate::kernels) sixteens: *const Table16,
     /// 2^this is the number of elements of a group, at least [`LEAST_GROUP`]; or this is [`Scale::EACH`] or [`Scale::ALL`].
-    pub(super) shift: u32,
+    pub(in crate::kernels) shift: u32,
     /// For multiplication: elements are only multiplied with their scales, rounded to nearest, and nothing else happens.
-    pub(super) is_alone: bool,
+    pub(in crate::kernels) is_alone: bool,
     /// The index of the first element of a block.
-    pub(super) at: usize,
-    pub(super) how: How,
-    pub(super) others: Others,
+    pub(in crate::kernels) at: usize,
+    pub(in crate::kernels) how: How,
+    pub(in crate::kernels) others: Others,
     /// The rows. All of them have the same scales.
-    pub(super) apart: Apart,
+    pub(in crate::kernels) apart: Apart,
     /// How many bytes ahead the source is prefetched; 0 if it is not.
-    pub(super) next: isize,
+    pub(in crate::kernels) next: isize,
 }
 
 /// The tensor scale, with which all scales are multiplied, or by which they are divided. Positive.
@@ -67,7 +67,7 @@ impl Factor {
 
     /// A scale multiplied with the factor or divided by it, rounded.
     #[inline(always)]
-    pub(super) fn of(self, scale: f32) -> f32 {
+    pub(in crate::kernels) fn of(self, scale: f32) -> f32 {
         if self.divides { scale / self.by } else { scale * self.by }
     }
 }
@@ -75,7 +75,7 @@ impl Factor {
 /// 128 words of 16 bits: all low bytes, then all high bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Table128(pub(super) [[u8; 128]; 2]);
+pub(crate) struct Table128(pub(in crate::kernels) [[u8; 128]; 2]);
 
 impl Table128 {
     pub(crate) const ZEROS: Self = Self([[0; 128]; 2]);
@@ -85,7 +85,7 @@ impl Table128 {
 /// are what `ByThresholds` in `codec/scaled/thresholds.rs` reads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
-pub(crate) struct Table16(pub(super) [[u8; 16]; 2]);
+pub(crate) struct Table16(pub(in crate::kernels) [[u8; 16]; 2]);
 
 impl Plain for Table16 {}
 
@@ -110,7 +110,7 @@ impl Place {
 
     /// The table at this place.
     #[inline(always)]
-    pub(super) fn among(self, tables: *const Table16) -> *const [[u8; 16]; 2] {
+    pub(in crate::kernels) fn among(self, tables: *const Table16) -> *const [[u8; 16]; 2] {
         tables.cast::<u8>().wrapping_add(self.0.into()).cast()
     }
 }
@@ -158,10 +158,10 @@ impl Others {
 
 impl Scale {
     /// Arrays have a number for each element.
-    pub(super) const EACH: u32 = u32::MAX;
+    pub(in crate::kernels) const EACH: u32 = u32::MAX;
     /// Arrays have one number for all elements.
-    pub(super) const ALL: u32 = usize::BITS - 1;
-    pub(super) const NONE: Self = Self {
+    pub(in crate::kernels) const ALL: u32 = usize::BITS - 1;
+    pub(in crate::kernels) const NONE: Self = Self {
         scales: ptr::null(),
         inverses: ptr::null(),
         zeros: ptr::null(),
@@ -184,5 +184,6 @@ impl Scale {
 /// Casts rows of `n` elements. The arrays reach to the end of the kernel's last block, even if `n` does not.
 ///
 /// # Safety
-/// As for [`RunRows`](super::codec::job::RunRows); and the arrays have a number for every element of all blocks.
-pub(super) type RunScaled = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale);
+/// As for [`RunRows`](crate::kernels::codec::job::RunRows); and the arrays have a number for every element of all blocks.
+pub(in crate::kernels) type RunScaled =
+    unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale);

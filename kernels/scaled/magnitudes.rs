@@ -1,9 +1,9 @@
 //! Finds the largest magnitudes of groups of floats.
 
-use super::backend::on;
-use super::codec::width::registers;
-use super::present::Present;
-use super::simd::{Simd, Task};
+use super::super::backend::on;
+use super::super::codec::width::registers;
+use super::super::present::Present;
+use super::super::simd::{Simd, Task};
 
 /// Raises `found`, the largest magnitude of each group of `group` floats of 16 or 32 bits, to the largest of these elements.
 /// Magnitudes are the bits without the sign, which compare as integers; NaN is the largest.

@@ -1,6 +1,13 @@
-//! How safe code runs the kernels of scaled casts, in the floating-point environment that they expect; and how elements are
-//! compared with what they became.
+//! How safe code runs the kernels of scaled casts, in the floating-point environment that they expect. `operands.rs` is what they
+//! multiply with or divide by. `scales.rs` computes these, `magnitudes.rs` finds the largest magnitudes of groups, and `float64.rs`
+//! computes with elements as float64s.
 
+pub(crate) mod float64;
+pub(crate) mod magnitudes;
+pub(super) mod operands;
+pub(crate) mod scales;
+
+use self::operands::{RunScaled, Scale};
 use super::backend::on;
 use super::codec::job::{Job, Table};
 use super::codec::lookup;
@@ -9,7 +16,6 @@ use super::environment::Environment;
 use super::layout::Apart;
 use super::memory::Destination;
 use super::present::Present;
-use super::scale::{RunScaled, Scale};
 use super::simd::{Extras, Simd, Task, fence};
 use super::sizes::bytes;
 use super::stream::{self, Maker};
@@ -17,8 +23,8 @@ use crate::formats::dtype::DType;
 use crate::formats::options::{CastOptions, Rounding};
 use crate::formats::route::{Route, route};
 
+pub(crate) use self::operands::{By, Factor, How, LEAST_GROUP, Others, Place, Table16, Table128};
 pub(crate) use super::codec::scaled::UNDIVIDED;
-pub(crate) use super::scale::{By, Factor, How, LEAST_GROUP, Others, Place, Table16, Table128};
 
 /// Arrays of scales, and of what belongs to scales, must reach to a multiple of this number of elements: whole blocks on every
 /// instruction set.
@@ -394,77 +400,6 @@ pub(crate) fn in_kernel_environment<R>(work: impl FnOnce() -> R) -> R {
 
     let _environment = Environment::new(Rounding::NearestEven);
     behind(work)
-}
-
-/// Bounds of the elements of a block, below and above: within `safe`, none saturates; outside `beyond`, all finite ones do.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ends {
-    pub(crate) safe: [f64; 2],
-    pub(crate) beyond: [f64; 2],
-}
-
-impl Ends {
-    /// Whether it is certain that a number does not saturate. NaN is not safe.
-    #[inline(always)]
-    pub(crate) fn is_safe(&self, x: f64) -> bool {
-        (x > self.safe[0]) & (x < self.safe[1])
-    }
-
-    /// Whether it is certain that a number saturates.
-    #[inline(always)]
-    pub(crate) fn is_beyond(&self, x: f64) -> bool {
-        (x < self.beyond[0]) | (x > self.beyond[1])
-    }
-}
-
-/// Counts over elements that are finite, stay finite, and of which it is certain whether they have saturated.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settled {
-    pub(crate) saturated: usize,
-    pub(crate) underflowed: usize,
-    pub(crate) max_error: f64,
-}
-
-/// Compares elements with what they became, both as float64, and writes the error of each. None if some elements are not as [`Settled`] says.
-pub(crate) fn compared(
-    isa: Present,
-    xs: &[[u8; 8]],
-    became: &[[u8; 8]],
-    ends: &Ends,
-    errors: &mut [f64],
-) -> Option<Settled> {
-    struct Each<'a>(&'a [[u8; 8]], &'a [[u8; 8]], &'a Ends, &'a mut [f64]);
-
-    impl<I> Task<I> for Each<'_> {
-        type Output = Option<Settled>;
-
-        #[inline(always)]
-        fn call(self, _: I) -> Option<Settled> {
-            let Self(xs, became, ends, errors) = self;
-            let (mut finite, mut not_safe, mut saturated) = (0u64, 0u64, 0u64);
-            let (mut zeros, mut both_zeros, mut most) = (0u64, 0u64, 0u64);
-            for ((&x, &y), error) in xs.iter().zip(became).zip(&mut *errors) {
-                let (x, y) = (f64::from_ne_bytes(x), f64::from_ne_bytes(y));
-                let sum = x.abs() + y.abs();
-                finite += u64::from(sum < f64::INFINITY);
-                not_safe += u64::from(!ends.is_safe(x));
-                saturated += u64::from(ends.is_beyond(x));
-                zeros += u64::from(y == 0.0);
-                both_zeros += u64::from(sum == 0.0);
-                *error = (x - y).abs();
-                // Magnitudes compare as their bits do.
-                most = most.max(error.to_bits());
-            }
-            let is_settled = finite == xs.len() as u64 && not_safe == saturated;
-            is_settled.then(|| Settled {
-                saturated: saturated as usize,
-                underflowed: (zeros - both_zeros) as usize,
-                max_error: f64::from_bits(most),
-            })
-        }
-    }
-
-    on!(isa, isa => isa.run(Each(xs, became, ends, errors))).flatten()
 }
 
 /// The number of bytes, read and written, from which on results are streamed past the caches.
