@@ -13,8 +13,8 @@
 //!   of registers, and packs and unpacks packed elements.
 //! * `vector.rs` has the loop of every kernel. `stream.rs` stores results past the caches. `stage.rs` runs several codecs one after
 //!   the other, a tile at a time. `environment.rs` sets the floating-point control register, or keeps a rounding mode where there
-//!   is no such register. `stochastic.rs` rounds stochastically, between two casts that round nothing. `sizes.rs` counts bytes and
-//!   parts.
+//!   is no such register. `processor.rs` knows processor models: from when on each gains by streaming and prefetching.
+//!   `stochastic.rs` rounds stochastically, between two casts that round nothing. `sizes.rs` counts bytes and parts.
 //! * `strided.rs` casts strided views a tile at a time; `panel.rs` makes transposes that are larger than the caches; `moves.rs`
 //!   copies elements to tiles and back.
 //! * `scaled/` casts elements under scales: how safe code runs these kernels, what they multiply with, and what is computed of
@@ -59,6 +59,8 @@ mod panel;
 pub(crate) mod plan;
 pub(crate) mod plans;
 pub(crate) mod present;
+#[cfg(isa = "vector")]
+mod processor;
 mod run;
 pub(crate) mod scalar;
 #[cfg(all(isa = "vector", feature = "scaled"))]

@@ -3,7 +3,7 @@
 use core::ptr;
 
 #[cfg(isa = "vector")]
-use super::environment::this_processor;
+use super::processor::this_processor;
 #[cfg(isa = "vector")]
 use super::simd::{Simd, Task};
 #[cfg(isa = "vector")]

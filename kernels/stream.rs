@@ -7,8 +7,8 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::codec::job::Job;
-use super::environment::this_processor;
 use super::layout::Apart;
+use super::processor::this_processor;
 use super::run::Run;
 use super::simd::{Simd, Task};
 use super::sizes::{LINE, ahead, bytes};

@@ -11,9 +11,9 @@ use super::codec::ways::Ways;
 use super::codec::width::Width;
 use super::codec::{self, Codec};
 use super::drive;
-use super::environment::{streaming_threshold, this_processor};
 use super::layout::Apart;
 use super::plan::{Plan, Planned, Step, Steps, Subnormals};
+use super::processor::{streaming_threshold, this_processor};
 #[cfg(feature = "scaled")]
 use super::scaled::operands::Scale;
 use super::simd::{Kernel, Simd, fence};

@@ -404,7 +404,7 @@ pub(crate) fn in_kernel_environment<R>(work: impl FnOnce() -> R) -> R {
 
 /// The number of bytes, read and written, from which on results are streamed past the caches.
 pub(crate) fn streaming_threshold() -> usize {
-    super::environment::streaming_threshold()
+    super::processor::streaming_threshold()
 }
 
 #[cfg(test)]
