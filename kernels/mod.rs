@@ -71,8 +71,8 @@ pub(crate) mod scratch;
 mod simd;
 #[cfg(isa = "simd128")]
 pub(crate) mod simd128;
-#[cfg(isa = "vector")]
-mod sizes;
+#[cfg_attr(not(isa = "vector"), allow(dead_code, reason = "the reference needs only its constants"))]
+pub(crate) mod sizes;
 #[cfg(isa = "vector")]
 mod stage;
 #[cfg(isa = "vector")]

@@ -11,6 +11,8 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use super::sizes::LINE;
+
 /// A value that is made when it is first needed.
 #[derive(Debug)]
 pub(crate) struct Once<T>(AtomicPtr<T>);
@@ -96,6 +98,8 @@ struct Brought {
     bytes: UnsafeCell<[MaybeUninit<u8>; BROUGHT]>,
     taken: AtomicUsize,
 }
+
+const _: () = assert!(align_of::<Brought>() == LINE);
 
 // SAFETY: every byte is used only by whoever has taken it.
 unsafe impl Sync for Brought {}

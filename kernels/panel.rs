@@ -11,6 +11,7 @@
 use super::layout::Apart;
 use super::moves::{self, Dim, Move, Moves};
 use super::plan::{Planned, RowCast};
+use super::sizes::LINE;
 use crate::formats::route::Work;
 
 /// Bytes of a run of the source. Runs of half this length are read more slowly.
@@ -23,8 +24,6 @@ const PANEL: usize = 64 << 10;
 const TILE: usize = 16 << 10;
 /// How many bytes ahead the source is prefetched.
 const AHEAD: usize = 8 << 10;
-/// A cache line, which is also the side of a block that is transposed in registers, in bytes.
-const LINE: usize = 64;
 
 /// Bytes of working memory: for a panel, for some columns of it, and for what these are cast to.
 pub(super) const ROOM: usize = PANEL + 2 * TILE;
@@ -177,6 +176,7 @@ impl Panels<'_> {
         to: *mut u8,
     ) {
         let (size, row, width) = (self.transpose.sizes[1], self.transpose.along.dst, self.width);
+        // A line is also the side of a block that is transposed in registers.
         let block = LINE / width;
         let height = count.next_multiple_of(block);
         let length = TILE / (height * width) / block * block;

@@ -9,7 +9,10 @@ pub(super) fn widens_parts(route: &Route) -> bool {
 }
 
 /// Bytes of a cache line, to which destinations are aligned.
-pub(super) const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
+
+/// Elements of a block of the widest instruction set: a multiple of it is whole blocks on every one.
+pub(crate) const KERNEL_BLOCK: usize = 64;
 
 /// Bytes of `n` elements of `bits` bits in a row, as [`formats::layout::bytes`](crate::formats::layout::bytes) counts them.
 /// Kernels know the bits when they are compiled, and are smaller with this function.
@@ -40,6 +43,7 @@ pub(super) fn codec_units_of_tile(route: &Route, n: usize) -> usize {
 }
 
 /// The bits of a codec's unit on both sides.
+#[cfg(isa = "vector")]
 pub(super) fn codec_bits(route: &Route) -> [usize; 2] {
     let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
     // Where imaginary parts are dropped, a unit of the source is a pair of parts.

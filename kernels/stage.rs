@@ -9,18 +9,18 @@ use core::ptr;
 use super::layout::Apart;
 use super::plan::Planned;
 use super::simd::{Simd, Task};
-use super::sizes::{FEW, LINE, ahead, codec_units_of_tile, widens_parts};
+use super::sizes::{FEW, KERNEL_BLOCK, LINE, ahead, codec_units_of_tile, widens_parts};
 use super::stream;
 use crate::formats::route::{Parts, Route};
 
 /// Bytes of a tile in its widest form. There are two buffers of this size, on the stack, which may be small.
 const TILE: usize = 2048;
-/// The number of elements to a multiple of which a tile is rounded up: whole blocks of every instruction set.
-const BLOCK: usize = 64;
 
 /// The two buffers, or one of twice the size.
 #[repr(C, align(64))]
 struct Buffers([MaybeUninit<u8>; 2 * TILE]);
+
+const _: () = assert!(align_of::<Buffers>() == LINE);
 
 impl Buffers {
     const fn new() -> Self {
@@ -54,7 +54,7 @@ struct Tiles<'a> {
     src: *const u8,
     dst: *mut u8,
     n: usize,
-    /// Elements in a tile, a multiple of [`BLOCK`]: as many as fit in the widest form that they have on the way.
+    /// Elements in a tile, a multiple of [`KERNEL_BLOCK`]: as many as fit in the widest form that they have on the way.
     tile: usize,
     /// Whether results are streamed past the caches, from the first line on; a tile then has whole lines.
     streams: bool,
@@ -113,10 +113,10 @@ impl<I: Simd> Task<I> for Tiles<'_> {
         // Not `step_by`: it panics for 0, and the compiler cannot see that a tile is not 0.
         while first < n {
             let mut len = if streams && first < ahead { ahead } else { tile.min(n - first) };
-            if reshapes && len > BLOCK {
-                len -= len % BLOCK;
+            if reshapes && len > KERNEL_BLOCK {
+                len -= len % KERNEL_BLOCK;
             }
-            let padded = len.next_multiple_of(BLOCK);
+            let padded = len.next_multiple_of(KERNEL_BLOCK);
             // SAFETY: the elements of `staged`. `first` is a multiple of 8, so a tile starts at a byte. What is moved by whole registers
             // goes through buffers that have room for these: of less than a block, the bytes are copied there and followed by zeros, and
             // only its own bytes are copied back. The buffers have room for what is made of a tile, and for a block of any elements.

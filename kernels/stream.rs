@@ -92,6 +92,7 @@ pub(super) unsafe fn made<I: Simd>(
 ) {
     #[repr(C, align(64))]
     struct Lines([MaybeUninit<u8>; LINE + CHUNK]);
+    const _: () = assert!(align_of::<Lines>() == LINE);
     let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK]);
     let lines = lines.0.as_mut_ptr().cast::<u8>();
     let [from, to] = bits;

@@ -13,6 +13,7 @@ use super::moves::{self, Move, Moves};
 use super::panel::{self, Transpose};
 use super::plan::{Planned, RowCast};
 use super::scratch::Scratch;
+use super::sizes::LINE;
 use crate::formats::route::Work;
 
 /// The largest number of dimensions of more than one element that a view can have, since each doubles the number of elements.
@@ -39,6 +40,8 @@ const WINDOW: usize = 8;
 
 #[repr(C, align(64))]
 struct Tile([MaybeUninit<u8>; SMALL_TILE]);
+
+const _: () = assert!(align_of::<Tile>() == LINE);
 
 impl Tile {
     const fn new() -> Self {

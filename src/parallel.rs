@@ -26,6 +26,7 @@ use crate::error::{Error, Lossy};
 use crate::formats::isa::Isa;
 use crate::formats::route::Layout;
 use crate::kernels::memory::Destination;
+use crate::kernels::sizes::LINE;
 use crate::threads::{self, Lock};
 
 /// The calling thread casts alone if fewer bytes than this are read and written together. Measured with `benches/views.rs`: waking
@@ -42,8 +43,6 @@ const SERIAL_BELOW_SCALAR: usize = 256 << 10;
 const CHUNK: core::ops::RangeInclusive<usize> = 256 << 10..=4 << 20;
 /// The length of a chunk is a multiple of this many elements, which fill whole cache lines whatever their width.
 const LINES: usize = 512;
-/// The bytes of a cache line.
-const LINE: usize = 64;
 /// The limit of [`Parallel::threads`].
 const MOST_THREADS: usize = 1024;
 

@@ -25,9 +25,7 @@ use super::backend::on;
 use super::limits::Limits;
 use super::plan::Planned;
 use super::present::Present;
-
-/// A number of codes that is whole blocks on every instruction set.
-pub(crate) const BLOCK: usize = 64;
+use super::sizes::KERNEL_BLOCK;
 
 /// The loops of an instruction set.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +60,7 @@ impl Loops {
     ) -> bool {
         let n = codes.bytes.len() / codes.width;
         let are_whole =
-            n.is_multiple_of(BLOCK) && kept.dst.size() == n * kept.width && kept.width <= codes.width;
+            n.is_multiple_of(KERNEL_BLOCK) && kept.dst.size() == n * kept.width && kept.width <= codes.width;
         if !are_whole || limits.is_float {
             return false;
         }

@@ -17,7 +17,7 @@ use super::layout::Apart;
 use super::memory::Destination;
 use super::present::Present;
 use super::simd::{Extras, Simd, Task, fence};
-use super::sizes::bytes;
+use super::sizes::{KERNEL_BLOCK, bytes};
 use super::stream::{self, Maker};
 use crate::formats::dtype::DType;
 use crate::formats::options::{CastOptions, Rounding};
@@ -25,10 +25,6 @@ use crate::formats::route::{Route, route};
 
 pub(crate) use self::operands::{By, Factor, How, LEAST_GROUP, Others, Place, Table16, Table128};
 pub(crate) use super::codec::scaled::UNDIVIDED;
-
-/// Arrays of scales, and of what belongs to scales, must reach to a multiple of this number of elements: whole blocks on every
-/// instruction set.
-pub(crate) const BLOCK: usize = 64;
 
 /// How many elements share a scale.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,9 +37,9 @@ pub(crate) enum Per {
 }
 
 impl Per {
-    /// How many numbers an array must have for `n` elements.
+    /// How many numbers an array must have for `n` elements: those of whole blocks, on every instruction set.
     pub(crate) fn numbers(self, n: usize) -> usize {
-        let whole = n.next_multiple_of(BLOCK);
+        let whole = n.next_multiple_of(KERNEL_BLOCK);
         match self {
             Self::Element => whole,
             Self::Group(group) => whole.div_ceil(group),
@@ -55,7 +51,7 @@ impl Per {
     pub(crate) fn is_by(self, by: By) -> bool {
         match (by, self) {
             (_, Self::Element) => false,
-            (By::Scale | By::Sixteen, Self::Group(group)) => group >= BLOCK,
+            (By::Scale | By::Sixteen, Self::Group(group)) => group >= KERNEL_BLOCK,
             (By::Exponent, Self::Group(group)) => group > LEAST_GROUP,
             (By::Code, per) => per == Self::Group(LEAST_GROUP),
             (_, Self::All) => true,
@@ -413,7 +409,7 @@ mod tests {
 
     #[test]
     fn numbers_reach_to_whole_blocks() {
-        assert_eq!(Per::Element.numbers(1), BLOCK);
+        assert_eq!(Per::Element.numbers(1), KERNEL_BLOCK);
         assert_eq!(Per::Group(16).numbers(65), 8);
         assert_eq!(Per::Group(128).numbers(65), 1);
         assert_eq!(Per::All.numbers(1 << 20), 1);

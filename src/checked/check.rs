@@ -14,14 +14,13 @@ use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Parts, Route, Work};
-use crate::kernels::check::{
-    self, BLOCK, Bits, Codes, Exact, Fit, Found, Fused, Kept, Loops, MOST, Scan, Verdict,
-};
+use crate::kernels::check::{self, Bits, Codes, Exact, Fit, Found, Fused, Kept, Loops, MOST, Scan, Verdict};
 use crate::kernels::limits::Limits;
 use crate::kernels::memory::Destination;
 use crate::kernels::once::Once;
 use crate::kernels::scalar;
 use crate::kernels::scratch::Scratch;
+use crate::kernels::sizes::KERNEL_BLOCK;
 use crate::room::vec_with_capacity;
 
 /// How many elements are judged at a time: half of [`MOST`], since complex ones have two parts. It is a multiple of 8, which makes
@@ -894,7 +893,7 @@ impl Nulling<'_> {
         while at < chunk.n {
             let left = MOST.min(chunk.n - at);
             // The loop that casts and judges takes whole blocks only.
-            let n = if self.to.is_some() && left > BLOCK { left - left % BLOCK } else { left };
+            let n = if self.to.is_some() && left > KERNEL_BLOCK { left - left % KERNEL_BLOCK } else { left };
             let src = &chunk.src[src_at(at)..src_at(at + n)];
             let piece = Piece { src, first: chunk.first + at, n, ..chunk };
             lost += self.piece(piece, dst.part(dst_at(at)..dst_at(at + n)), marks)?;

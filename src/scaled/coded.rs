@@ -6,7 +6,8 @@ use core::ops::Range;
 
 use super::shape::Grid;
 use crate::kernels::scaled::scales::WRONG;
-use crate::kernels::scaled::{BLOCK, LEAST_GROUP, Per, Place, ScaleArrays, Table16};
+use crate::kernels::scaled::{LEAST_GROUP, Per, Place, ScaleArrays, Table16};
+use crate::kernels::sizes::KERNEL_BLOCK;
 
 /// How many codes a scale has.
 pub(super) const ALL: usize = 256;
@@ -33,7 +34,7 @@ pub(super) fn is_for(grid: &Grid) -> bool {
 
 /// Returns how many places `n` scales take, with those behind them that kernels read.
 pub(super) fn places(grid: &Grid, n: usize) -> usize {
-    n * repeats(grid) + BLOCK / LEAST_GROUP
+    n * repeats(grid) + KERNEL_BLOCK / LEAST_GROUP
 }
 
 /// Returns how many times [`LEAST_GROUP`] elements a block has.

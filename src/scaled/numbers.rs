@@ -6,7 +6,8 @@ use core::iter::repeat_n;
 use super::error::Error;
 use super::memory::collect;
 use super::shape::Grid;
-use crate::kernels::scaled::{BLOCK, LEAST_GROUP};
+use crate::kernels::scaled::LEAST_GROUP;
+use crate::kernels::sizes::KERNEL_BLOCK;
 
 /// How many scales are decoded at a time: few enough that their numbers stay in L1.
 pub(super) const SCALES: usize = 512;
@@ -18,9 +19,9 @@ pub(super) const TABLES: usize = 64;
 pub(super) const TABLED: usize = 1024;
 
 /// One number for each scale. A kernel reads whole blocks, hence the room behind.
-pub(super) type Numbers = [f32; SCALES + BLOCK];
+pub(super) type Numbers = [f32; SCALES + KERNEL_BLOCK];
 
-pub(super) const NO_NUMBERS: Numbers = [0.0; SCALES + BLOCK];
+pub(super) const NO_NUMBERS: Numbers = [0.0; SCALES + KERNEL_BLOCK];
 
 /// A cache of what was computed for scales: direct-mapped by the index of the scale, with a number of places that is a power of two.
 pub(super) struct Known<T> {

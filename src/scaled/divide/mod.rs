@@ -30,9 +30,8 @@ use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::scaled::magnitudes;
 use crate::kernels::scaled::scales::TIES;
-use crate::kernels::scaled::{
-    BLOCK, Factor, How, LEAST_GROUP, Per, Place, Rows, ScaleArrays, Table128, UNDIVIDED,
-};
+use crate::kernels::scaled::{Factor, How, LEAST_GROUP, Per, Place, Rows, ScaleArrays, Table128, UNDIVIDED};
+use crate::kernels::sizes::KERNEL_BLOCK;
 use decided::ByMantissas;
 pub(super) use decided::Decided;
 
@@ -83,9 +82,9 @@ impl Buffers {
         let decided = divide.decided;
         Ok(Self {
             kept: zeros(0, 2 * n, decided.kept.is_some())?,
-            scales: zeros(0.0, n + BLOCK, true)?,
-            inverses: zeros(0.0, n + BLOCK, true)?,
-            zeros: zeros(0.0, n + BLOCK, has_zeros)?,
+            scales: zeros(0.0, n + KERNEL_BLOCK, true)?,
+            inverses: zeros(0.0, n + KERNEL_BLOCK, true)?,
+            zeros: zeros(0.0, n + KERNEL_BLOCK, has_zeros)?,
             flags: zeros(0, n, true)?,
             each: None,
             amax: zeros(u32::from(!is_found), SCALES, is_found || divide.by_mantissas().is_some())?,
@@ -93,7 +92,7 @@ impl Buffers {
             by: zeros(0.0, n, is_found)?,
             codes: zeros(0, 4 * n, true)?,
             tables: zeros(Table128::ZEROS, n, divide.by_mantissas().is_some_and(|apart| !apart.are_powers))?,
-            begins: zeros(0, n + BLOCK, divide.by_mantissas().is_some())?,
+            begins: zeros(0, n + KERNEL_BLOCK, divide.by_mantissas().is_some())?,
             places: zeros(Place::of(0), coded::places(divide.job.grid, n), divide.coded().is_some())?,
             quotients: None,
         })
@@ -236,7 +235,7 @@ impl<'a> Divide<'a> {
         // A table for each scale pays only if each scale covers whole blocks of the kernel.
         let block = grid.block();
         let is_whole = |least| block >= grid.width() || block.is_power_of_two() && block >= least;
-        let pays = is_whole(BLOCK) && grid.count / grid.scales.max(1) >= TABLED;
+        let pays = is_whole(KERNEL_BLOCK) && grid.count / grid.scales.max(1) >= TABLED;
         let apart = self.decided.by_mantissas.as_ref()?;
         let can = if apart.are_powers { is_whole(2 * LEAST_GROUP) } else { pays };
         can.then_some(apart)

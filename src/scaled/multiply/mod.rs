@@ -27,8 +27,9 @@ use crate::kernels::memory::Destination;
 use crate::kernels::scaled::float64::{Operation, arithmetic};
 use crate::kernels::scaled::scales::{TIES, WRONG};
 use crate::kernels::scaled::{
-    BLOCK, By, How, Others, Per, Place, Rows, ScaleArrays, ScaledKernel, Table16, Table128,
+    By, How, Others, Per, Place, Rows, ScaleArrays, ScaledKernel, Table16, Table128,
 };
+use crate::kernels::sizes::KERNEL_BLOCK;
 use decided::{ByF64, MayTie, Tabling};
 pub(super) use decided::{Decided, product_bits};
 
@@ -74,7 +75,7 @@ impl Buffers {
     /// Returns buffers for `n` scales.
     fn new(n: usize, multiply: &Multiply<'_>) -> Result<Self, Error> {
         let by = multiply.tabling().map(|tabling| tabling.by);
-        let whole = n + BLOCK;
+        let whole = n + KERNEL_BLOCK;
         let has_kernel = multiply.decided.kernel.is_some();
         let is_coded = multiply.coded.is_some();
         Ok(Self {
@@ -144,12 +145,12 @@ impl<'a> Multiply<'a> {
             let least = match tabling.by {
                 By::Scale => TABLED,
                 By::Sixteen if self.decided.products.is_some() && is_wide => SIXTEEN,
-                By::Sixteen => BLOCK,
+                By::Sixteen => KERNEL_BLOCK,
                 By::Exponent | By::Code => 0,
             };
             // A table for each scale pays only if each scale covers whole blocks of the kernel.
             let block = grid.block();
-            let is_whole = block >= BLOCK && (block.is_power_of_two() || block >= grid.width());
+            let is_whole = block >= KERNEL_BLOCK && (block.is_power_of_two() || block >= grid.width());
             self.job.given.zero_points.is_none()
                 && (least == 0 || is_whole && grid.count / grid.scales.max(1) >= least)
         })

@@ -5,7 +5,8 @@ use super::{Buffers, MADE, Multiply};
 use crate::cast::Caster;
 use crate::formats::isa::Isa;
 use crate::kernels::scaled::scales::{self, Bounds, TIES};
-use crate::kernels::scaled::{BLOCK, By, Factor, How, Others, Per, ScaleArrays, Table16};
+use crate::kernels::scaled::{By, Factor, How, Others, Per, ScaleArrays, Table16};
+use crate::kernels::sizes::KERNEL_BLOCK;
 use crate::scaled::coded::{ALL, Coded, EVERY, is_for};
 use crate::scaled::error::Error;
 use crate::scaled::memory::{array, once};
@@ -85,7 +86,7 @@ impl Multiply<'_> {
             return None;
         }
         // A kernel reads whole blocks, hence the room behind the scales.
-        let (mut scales, mut flags, mut room) = ([0.0; ALL + BLOCK], [0; ALL], [0; 2 * ALL]);
+        let (mut scales, mut flags, mut room) = ([0.0; ALL + KERNEL_BLOCK], [0; ALL], [0; 2 * ALL]);
         self.decided.to_f32[0]?.fill(&EVERY[..], (&mut scales[..ALL]).into(), ALL).ok()?;
         self.bound(&mut scales[..ALL], &mut flags, &mut room)?;
         let right = Coded::right(&flags);
