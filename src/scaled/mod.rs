@@ -1,6 +1,25 @@
 #![doc = include_str!("../../docs/scaled.md")]
 #![cfg_attr(not(isa = "vector"), allow(dead_code, reason = "what the files that need registers use"))]
 
+// Called: `quantizer.rs`, `dequantizer.rs` and `requantizer.rs`; `front.rs` is what these check, `strided.rs` how they take views,
+// `losses.rs` what was lost. What is asked for: `scaling.rs` (what a scaling is) and `shape.rs` (which scale is whose).
+//
+// The arithmetic: `rule.rs` (with the profiles) and `exact.rs` (exact values for it). `engine.rs` has the loops of the reference and
+// of the way by float64, which `wide.rs` computes. `jobs.rs` cuts a cast into pieces, and into chunks for threads.
+//
+// Faster, with the same results: `divide/` and `multiply/` run kernels, where these are right. `segment.rs` is the order in which
+// kernels walk a grid of scales, `numbers.rs` has scales as float32 for them, and `coded.rs` has tables for elements of 4 bits under
+// scales of 8 bits. `codes.rs` casts codes from and to any layout, and `memory.rs` allocates.
+//
+// From what is called to what runs: a `Quantizer` (public) has a `Quantize` (`rule.rs`: the arithmetic) and a `Decided` (`divide/`:
+// the kernels), both decided once. `Quantizing` (`engine.rs`) is one buffer of it, and `Divide` is that by kernels, in which a
+// `Division` is for one region. `Way` (`rule.rs`) is how the reference divides one block. Likewise `Dequantizer`, `Dequantize` and
+// `Decided`, `Dequantizing`, `Multiply`.
+//
+// From the largest to the smallest: a chunk is what a thread takes; a piece, whole blocks with their scales; a region, rows with the
+// same scales, and some of their columns; a segment, what one call of a kernel casts; a block, the elements that have one scale, which
+// `kernels/` calls a group. A tile is what the reference and the way by float64 take at a time.
+
 #[cfg(isa = "vector")]
 mod coded;
 mod codes;
