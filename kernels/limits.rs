@@ -20,3 +20,10 @@ pub(crate) struct Limits {
     /// Keys that are too low and also below this belong to negative values.
     pub(crate) negative: i64,
 }
+
+impl Limits {
+    /// Returns the bits of a negative code that are inverted to make its key.
+    pub(crate) fn reverse(&self) -> u64 {
+        if self.is_float { self.nonzero } else { 0 }
+    }
+}

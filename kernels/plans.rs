@@ -34,10 +34,10 @@ const ISAS: usize = Isa::ALL.len() + 1;
 static PLANS: [[[Once<Made>; DTYPES]; DTYPES]; ISAS] =
     [const { [const { [const { Once::new() }; DTYPES] }; DTYPES] }; ISAS];
 
-/// The plan of a cast under some options on `isa`, which must be one of [`Isa::available`]. None if there is no memory for it.
+/// The plan of a cast under some options on `isa`, which must be one that the CPU has. None if there is no memory for it.
 #[inline]
 pub(crate) fn plan(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<&'static Plan> {
-    debug_assert!(isa.is_available());
+    debug_assert!(Backend::present(isa).is_some());
     let key = options.key(from, to);
     let mut plans = &PLANS[isa as usize][from as usize][to as usize];
     while let Some(made) = plans.get() {

@@ -174,11 +174,6 @@ impl Limits {
         }
     }
 
-    /// Returns the bits of a negative code that are inverted to make its key.
-    pub(crate) fn reverse(&self) -> u64 {
-        if self.is_float { self.nonzero } else { 0 }
-    }
-
     /// Returns the code of a key. The upper bits of the code do not matter.
     fn code(&self, key: i64) -> u64 {
         let reversed = if key < 0 { self.reverse() } else { 0 };
