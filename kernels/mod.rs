@@ -1,5 +1,5 @@
-//! How a cast runs. This is the only directory that names intrinsics of an instruction set; `unsafe` elsewhere calls what is here,
-//! or the operating system.
+//! How a cast runs. This is the only directory that names vector intrinsics; `unsafe` elsewhere calls what is here, or the
+//! operating system.
 //!
 //! It is a module tree of the package (`src/lib.rs` mounts it), not a crate. `src/` decides what to run, under which options and on
 //! how many bytes, and has checked all of that before it calls anything here.
@@ -9,9 +9,9 @@
 //! * `drive.rs` runs the reference, tile by tile, and plain copies; `layout.rs` moves codes between memory and those tiles.
 //! * `simd.rs` declares the operations on registers, and `avx2.rs`, `avx512.rs`, `neon.rs` and `simd128.rs` implement them. Only
 //!   those four name vector intrinsics. A value of one of their types (a *token*) is the proof that the CPU has the features.
-//! * `codec/` turns registers into registers, once for all instruction sets, in safe code. `codec/width.rs` loads and stores blocks
-//!   of registers, and packs and unpacks packed elements.
-//! * `vector.rs` has the loop of every kernel. `stream.rs` stores results past the caches. `stage.rs` runs several codecs one after
+//! * `codec/` turns registers into registers, once for all instruction sets, in code that is safe but for loads and stores.
+//!   `codec/width.rs` loads and stores blocks of registers, and packs and unpacks packed elements.
+//! * `vector.rs` has the loop of every codec. `stream.rs` stores results past the caches. `stage.rs` runs several codecs one after
 //!   the other, a tile at a time. `environment.rs` sets the floating-point control register, or keeps a rounding mode where there
 //!   is no such register. `processor.rs` knows processor models: from when on each gains by streaming and prefetching.
 //!   `stochastic.rs` rounds stochastically, between two casts that round nothing. `sizes.rs` counts bytes and parts.
@@ -40,7 +40,7 @@ pub(crate) mod check;
 #[cfg(isa = "vector")]
 #[cfg_attr(
     not(isa = "avx2"),
-    allow(dead_code, reason = "only x86-64 takes every way; its build says what nobody does")
+    allow(dead_code, reason = "only x86-64 uses all of it, and its build reports what nothing uses")
 )]
 mod codec;
 #[cfg(all(isa = "avx2", feature = "std"))]

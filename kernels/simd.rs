@@ -186,7 +186,7 @@ pub(crate) trait Memory: Registers {
     unsafe fn copy(self, from: *const u8, to: *mut u8, bytes: usize);
     /// Prefetches a line to L1. The address need not be valid.
     fn prefetch(self, p: *const u8);
-    /// Prefetches a line to L2: for lines that are a power of two apart, of which L1 can hold only few.
+    /// Prefetches a line to L2: far ahead, or for lines that are a power of two apart, of which L1 can hold only few.
     fn prefetch_far(self, p: *const u8);
     /// Stores past the caches. `p` is aligned to the register.
     unsafe fn stream(self, p: *mut u8, v: Self::V);

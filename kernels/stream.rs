@@ -117,7 +117,8 @@ pub(super) unsafe fn made<I: Simd>(
                 // They are prefetched, so that later stores need not wait for them.
                 isa.run(Ask { from: row_dst.wrapping_add(row), bytes: 2 * LINE });
             }
-            // Peels up to a line. If no element ends at one, results are made at the same offset from a line as the destination has.
+            // Makes the elements before the next line first, so that later ones begin at lines of the buffer. If an element lies
+            // across the line, nothing is peeled, and chunks are as unaligned as the destination.
             let mut first = if !maker.peels || held.is_multiple_of(I::BYTES) {
                 0
             } else {

@@ -50,7 +50,8 @@ const fn aligns_from<I: Simd>() -> usize {
 impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
     type Job = Job;
 
-    /// Casts every block. The end of a row, less than a block, goes through a buffer.
+    /// Casts every block. What is less than a block, at the beginning of a row (to align the stores) or at its end, goes through a
+    /// buffer.
     #[inline(always)]
     unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
         let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
@@ -74,7 +75,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
             let (room_src, room_dst) = (room_src.start(), room_dst.start());
             let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
             while rows > 0 {
-                // First up to a line of the destination, if that pays; then to the end of the row.
+                // First a partial block, so that the blocks after it begin and end at lines of the destination, if that pays.
                 let peeled = if bytes(n, dst_bits) >= const { aligns_from::<I>() } {
                     ahead(row_dst, src_bits, dst_bits) % I::BYTES
                 } else {
@@ -146,7 +147,7 @@ impl<I: Simd, R: Reads, C: Codec<I, From = Scaled<R>>> Kernel<I, Scale> for C {
                 loop {
                     while blocks > 0 {
                         R::begin(isa, &mut under.loaded, &under.scale, true);
-                        // Codes are not prefetched: they are not read twice.
+                        // Set by quantisation alone, whose sources are floats: loops from codes need no branch.
                         if const { bits::<C::From>() >= 16 } && scale.next != 0 {
                             let next = from.wrapping_offset(scale.next);
                             stream::ask_far(isa, next, const { bytes(I::BYTES, bits::<C::From>()) });

@@ -3,6 +3,10 @@
 //! A [`Codec`] turns one block of a source into one block of a destination. Options are data to it: its [`Setup`](Codec::Setup) is some
 //! registers, computed once per call from the format constants and the policy. The widths of a codec say whether codes of fewer than
 //! 8 bits are packed in memory or one per byte; wider codes are in native byte order.
+//!
+//! `float.rs`, `integer.rs` and `narrow.rs` have the codecs, by target; `lookup.rs` and `plane.rs` those that look elements up in
+//! tables. `source.rs` says how elements are read; `width.rs` has widths, loads and stores; `job.rs` the parameters of a kernel.
+//! `ways.rs` chooses which codecs a route takes. `scaled/` has what differs under scales.
 
 #![allow(
     clippy::needless_range_loop,
@@ -45,15 +49,15 @@ pub(super) trait Codec<I: Simd>: Sized {
     fn setup(isa: I, job: &Job) -> Self::Setup;
     fn block(isa: I, setup: &Self::Setup, src: Input<I, Self::From>) -> Block<I, Self::To>;
 
-    /// Writes what was made of a block, which begins at `src`. `high`: whether packed elements begin at the high end of a byte,
-    /// on either side.
+    /// Writes `made`, the results of the block at `src`, to `dst`. Called by the loop under scales alone: all others store `made`.
+    /// `high`: whether packed elements begin at the high end of a byte, on either side.
     ///
     /// # Safety
     /// A block is readable from `src` on and writable from `dst` on. What the source has loaded of tables is right for that block.
     #[inline(always)]
     unsafe fn write(
         isa: I,
-        _looks: &<Self::From as Source>::Loaded<I>,
+        _loaded: &<Self::From as Source>::Loaded<I>,
         made: Block<I, Self::To>,
         _src: *const u8,
         dst: *mut u8,

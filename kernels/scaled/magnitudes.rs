@@ -39,7 +39,8 @@ pub(crate) fn largest_f64(
     debug_assert!(ran.is_some());
 }
 
-/// The arguments of [`extremes`] and [`largest_f64`].
+/// The arguments of [`extremes`] and [`largest_f64`]: one task for both, so that there is one kernel. With `wide`, only `group`
+/// counts besides.
 struct Groups<'a> {
     src: &'a [u8],
     bits: u32,
@@ -134,6 +135,7 @@ impl<I: Simd> Task<I> for Groups<'_> {
         }
         // First, whole short groups by the loops for those; then what is left.
         let size = bits as usize / 8 * group;
+        // The size of a group in halves of registers.
         let done = match (bits, 2 * size / I::BYTES, 2 * size % I::BYTES) {
             (16, 1, 0) if const { I::BYTES == 64 } => halves(isa, found, src),
             (16, 2, 0) => eight::<I, 1>(isa, found, src),
