@@ -812,7 +812,9 @@ impl Plan {
             if parts.is_empty() { error } else { error.help(parts.join("; ")) }
         };
         for tensor in it.tensors.values() {
-            plan.tensor(&mut planner, found, tensor).map_err(with_idle)?;
+            if let Err(error) = plan.tensor(&mut planner, found, tensor) {
+                return Err(with_idle(planner.beside.unwrap_or(error)));
+            }
         }
         if let Some(error) = planner.beside.take().filter(|_| plan.layout.is_some()) {
             return Err(with_idle(error));
