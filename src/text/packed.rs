@@ -1,10 +1,11 @@
-//! Parses and formats elements whose dtype is known at run time. Each chunk is held as codes, one per integer, and a cast of the
-//! dtype to itself packs them and swaps their bytes. So the loops are compiled for each kind and size, not for each dtype.
+//! Parses and formats elements whose dtype is known at run time. Each chunk is held as codes, one per u64, which are made integers of
+//! the size of the dtype; a cast of the dtype to itself packs them and swaps their bytes. So the loops are compiled for each kind, not
+//! for each dtype.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use crate::cast::{check_size, loader, storer};
+use crate::cast::{Caster, check_size, loader, storer};
 use crate::error::Side;
 use crate::formats::dtype::{DType, FloatFormat, IntFormat, Kind};
 use crate::formats::element::Element;
@@ -99,33 +100,22 @@ impl Spelling for F64 {
     }
 }
 
-/// A pass over the elements of a dtype. [`Pass::of`] is generic over the spelling of their kind, and over the integer `E` that
-/// holds a code.
+/// A pass over the elements of a dtype. [`Pass::of`] is generic over the spelling of their kind.
 trait Pass: Sized {
     type Output;
 
-    fn of<E: Element>(self, spelling: impl Spelling) -> Self::Output;
-
-    fn of_ints(self, bits: u32, spelling: impl Spelling) -> Self::Output {
-        match bits {
-            ..=8 => self.of::<u8>(spelling),
-            16 => self.of::<u16>(spelling),
-            32 => self.of::<u32>(spelling),
-            _ => self.of::<u64>(spelling),
-        }
-    }
+    fn of(self, spelling: impl Spelling) -> Self::Output;
 
     /// Calls `of` for a dtype. None if it is complex.
     fn run(self, dtype: DType) -> Option<Self::Output> {
         Some(match dtype.kind() {
-            Kind::Bool => self.of::<u8>(Bool),
-            Kind::Int(IntFormat { bits, signed: true }) => self.of_ints(bits, Int::<true>(bits)),
-            Kind::Int(IntFormat { bits, signed: false }) => self.of_ints(bits, Int::<false>(bits)),
+            Kind::Bool => self.of(Bool),
+            Kind::Int(IntFormat { bits, signed: true }) => self.of(Int::<true>(bits)),
+            Kind::Int(IntFormat { bits, signed: false }) => self.of(Int::<false>(bits)),
             Kind::Float(format) => match format.bits() {
-                ..=8 => self.of::<u8>(Narrow(dtype, format)),
-                16 => self.of::<u16>(Narrow(dtype, format)),
-                32 => self.of::<u32>(F32),
-                _ => self.of::<u64>(F64),
+                ..=16 => self.of(Narrow(dtype, format)),
+                32 => self.of(F32),
+                _ => self.of(F64),
             },
             Kind::Complex(_) => return None,
         })
@@ -152,7 +142,7 @@ struct Parsing<'a, S> {
 impl<S: Source> Pass for Parsing<'_, S> {
     type Output = Result<(), Error>;
 
-    fn of<E: Element>(self, spelling: impl Spelling) -> Result<(), Error> {
+    fn of(self, spelling: impl Spelling) -> Result<(), Error> {
         let Self { src, dst, to, options } = self;
         check_size(Side::Destination, to, options.dst_packing, src.len(), dst.len())?;
         let grammar = Grammar::new(to, options);
@@ -161,9 +151,9 @@ impl<S: Source> Pass for Parsing<'_, S> {
         let storer = storer(to, options)?;
         each_chunk(dst, bytes, &|first_byte, chunk| {
             let first = first_byte / bytes * CHUNK;
-            let mut codes = zeros::<E>(CHUNK.min(src.len() - first))?;
+            let mut codes = zeros(CHUNK.min(src.len() - first))?;
             parse_chunk(src, first, &mut codes, to, |text| spelling.parse(text, &grammar))?;
-            Ok(storer.fill(&codes, chunk.into(), codes.len()).map(drop)?)
+            store(&storer, &codes, chunk)
         })
     }
 }
@@ -191,17 +181,51 @@ struct Formatting<'a, O> {
 impl<O: Offset> Pass for Formatting<'_, O> {
     type Output = Result<(Vec<O>, Vec<u8>), Error>;
 
-    fn of<E: Element>(self, spelling: impl Spelling) -> Self::Output {
+    fn of(self, spelling: impl Spelling) -> Self::Output {
         let Self { src, from, n, options, notation, .. } = self;
         check_size(Side::Source, from, options.src_packing, n, src.len())?;
         let writer = Writer::new(from, n, notation);
         let bytes = |n| from.byte_len(n, options.src_packing).unwrap_or(src.len());
         let loader = loader(from, options)?;
         join(n, &|chunk, all| {
-            let mut codes = zeros::<E>(chunk.len())?;
-            loader.fill(&src[bytes(chunk.start)..bytes(chunk.end)], (&mut codes[..]).into(), chunk.len())?;
-            codes.iter().try_for_each(|code| all.push(|out| spelling.write(&writer, code.to_codes()[0], out)))
+            let codes = load(&loader, &src[bytes(chunk.start)..bytes(chunk.end)], chunk.len())?;
+            codes.iter().try_for_each(|&code| all.push(|out| spelling.write(&writer, code, out)))
         })
+    }
+}
+
+/// Stores codes as elements.
+#[inline(never)] // As `load`: once, and out of the loops over texts, which are faster for it.
+fn store(storer: &Caster, codes: &[u64], dst: &mut [u8]) -> Result<(), Error> {
+    fn of<E: Element>(storer: &Caster, codes: &[u64], dst: &mut [u8]) -> Result<(), Error> {
+        let mut elements = zeros::<E>(codes.len())?;
+        elements.iter_mut().zip(codes).for_each(|(element, &code)| *element = E::from_codes([code, 0]));
+        Ok(storer.fill(&elements, dst.into(), codes.len()).map(drop)?)
+    }
+
+    match storer.to().itemsize() {
+        1 => of::<u8>(storer, codes, dst),
+        2 => of::<u16>(storer, codes, dst),
+        4 => of::<u32>(storer, codes, dst),
+        _ => of::<u64>(storer, codes, dst),
+    }
+}
+
+/// Loads the codes of `n` elements.
+#[inline(never)]
+fn load(loader: &Caster, src: &[u8], n: usize) -> Result<Vec<u64>, Error> {
+    fn of<E: Element>(loader: &Caster, src: &[u8], n: usize) -> Result<Vec<u64>, Error> {
+        let (mut elements, mut codes) = (zeros::<E>(n)?, zeros(n)?);
+        loader.fill(src, (&mut elements[..]).into(), n)?;
+        codes.iter_mut().zip(elements).for_each(|(code, element)| *code = element.to_codes()[0]);
+        Ok(codes)
+    }
+
+    match loader.from().itemsize() {
+        1 => of::<u8>(loader, src, n),
+        2 => of::<u16>(loader, src, n),
+        4 => of::<u32>(loader, src, n),
+        _ => of::<u64>(loader, src, n),
     }
 }
 
