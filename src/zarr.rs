@@ -12,7 +12,7 @@ use crate::formats::dtype::{DType, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Rounding};
-use crate::kernels::check::{Bits, CodeRange, Codes, Fit, Loops, MOST, Scan};
+use crate::kernels::check::{Bits, CodeRange, Codes, Fit, Loops, MAX_CODES, Scan};
 use crate::kernels::memory::Destination;
 use crate::room::{collected, filled, vec_with_capacity};
 
@@ -462,8 +462,8 @@ impl ValueCaster {
         {
             return Ok(());
         }
-        for (piece, codes) in src.chunks(MOST * size).enumerate() {
-            let (first, n) = (piece * MOST, codes.len() / size);
+        for (piece, codes) in src.chunks(MAX_CODES * size).enumerate() {
+            let (first, n) = (piece * MAX_CODES, codes.len() / size);
             let mut bits = Bits::default();
             let made = &mut dst[first * made_size..(first + n) * made_size];
             if !self.suspects(codes, made, n, &mut bits) {

@@ -3,13 +3,13 @@
 use core::marker::PhantomData;
 
 use super::super::simd::{Simd, Task};
-use super::found::{Bits, CodeRange, Codes, MOST};
+use super::found::{Bits, CodeRange, Codes, MAX_CODES};
 use super::judge::BlockRoom;
 use super::lanes::{Among, Ordered, SINGLES, Singles, Sought, Wide8, Wide16, Wide32, Wide64};
 
 pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, ranges: &[CodeRange], bits: &mut Bits) -> usize {
     let Codes { bytes, width } = codes;
-    assert!(bytes.len() / width <= MOST && matches!(width, 1 | 2 | 4 | 8));
+    assert!(bytes.len() / width <= MAX_CODES && matches!(width, 1 | 2 | 4 | 8));
     // Single codes of 64 bits are searched for as ranges are.
     let is_single = |range: &&CodeRange| width < 8 && range.is_single(width);
     let (singles, others) = ranges.split_at(ranges.iter().take_while(is_single).count());
@@ -112,7 +112,7 @@ fn each_block<I: Simd, L: Ordered<I>, A: Among<I>>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Bits, CodeRange, Codes, Loops, MOST};
+    use super::super::{Bits, CodeRange, Codes, Loops, MAX_CODES};
     use crate::formats::isa::Isa;
     use crate::kernels::backend::Backend;
 
@@ -127,7 +127,8 @@ mod tests {
         for loops in Isa::available().iter().filter_map(|&isa| Loops::of(Backend::present(isa)?)) {
             let mut found = [0; 2];
             for (width, n) in [1, 2, 4, 8].into_iter().flat_map(|width| {
-                [0, 1, 15, 16, 17, 31, 63, 64, 65, 127, 128, 200, MOST - 1, MOST].map(|n| (width, n))
+                [0, 1, 15, 16, 17, 31, 63, 64, 65, 127, 128, 200, MAX_CODES - 1, MAX_CODES]
+                    .map(|n| (width, n))
             }) {
                 let all = u64::MAX >> (64 - 8 * width);
                 // Few values, so that some are found: about 0, about the sign bit, and about all ones.
@@ -158,7 +159,7 @@ mod tests {
                     let mut bits = Bits::default();
                     let count = loops.find(Codes { bytes: &bytes, width }, &ranges, &mut bits);
                     assert_eq!(count, bits.iter().map(|word| word.count_ones() as usize).sum());
-                    for i in 0..MOST {
+                    for i in 0..MAX_CODES {
                         let is_found = bits[i / 64] >> (i % 64) & 1 == 1;
                         let expected = i < n && ranges.iter().any(|range| range.has(codes[i] & all));
                         assert_eq!(is_found, expected, "{loops:?}: {i} of {n}, {width} bytes, {ranges:?}");

@@ -95,10 +95,10 @@ pub(crate) struct Kept<'a> {
 }
 
 /// The largest number of codes that are judged at a time.
-pub(crate) const MOST: usize = 2048;
+pub(crate) const MAX_CODES: usize = 2048;
 
 /// A bit for each code, the first in the lowest bit of the first word.
-pub(crate) type Bits = [u64; MOST / 64];
+pub(crate) type Bits = [u64; MAX_CODES / 64];
 
 /// Which codes are lost, which of the others are inexact, and how many there are of each.
 #[derive(Default, Debug)]

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use super::super::environment::Environment;
 use super::super::limits::Limits;
 use super::super::simd::{Simd, Task};
-use super::found::{CodeRange, Codes, Counts, Exact, Kept, MOST, Verdict};
+use super::found::{CodeRange, Codes, Counts, Exact, Kept, MAX_CODES, Verdict};
 use super::lanes::{Compared, FloatLanes, Lanes, Sought, Wide16, Wide32, Wide64, narrowed};
 use crate::formats::options::Rounding;
 
@@ -19,7 +19,7 @@ pub(super) fn judge<I: Simd>(
 ) {
     let n = codes.bytes.len() / codes.width;
     let back = if let Exact::Back(back) = exact { back } else { codes.bytes };
-    assert!(back.len() == codes.bytes.len() && n <= MOST && matches!(codes.width, 2 | 4 | 8));
+    assert!(back.len() == codes.bytes.len() && n <= MAX_CODES && matches!(codes.width, 2 | 4 | 8));
     let inside = Inside::new(limits, exact);
     let every = match (codes.width, exact, inside) {
         (2, ..) => all_or_back::<I, Wide16, 1>(exact),
@@ -90,7 +90,7 @@ impl Inside {
 
 pub(super) fn count<I: Simd>(isa: I, codes: Codes<'_>, limits: &Limits) -> Counts {
     // An i16 can count that many.
-    assert!(codes.bytes.len() / codes.width <= MOST && matches!(codes.width, 2 | 4 | 8));
+    assert!(codes.bytes.len() / codes.width <= MAX_CODES && matches!(codes.width, 2 | 4 | 8));
     match codes.width {
         2 => isa.run(Classes::<i16, 2>(codes.bytes.as_chunks().0, limits, PhantomData)),
         4 => isa.run(Classes::<i32, 4>(codes.bytes.as_chunks().0, limits, PhantomData)),

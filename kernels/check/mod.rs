@@ -2,7 +2,7 @@
 //!
 //! A *scan* finds out, with a few operations per register, whether all elements of a run fit the target. If they do not, [`Loops::judge`]
 //! decides for each element whether it is lost or inexact, and [`Loops::count`] counts elements by class. They read native codes of 16,
-//! 32 or 64 bits; `src/checked/check.rs` brings other sources to that form, and `src/checked/range.rs` computes the limits.
+//! 32 or 64 bits; `src/checked/parts.rs` brings other sources to that form, and `src/checked/range.rs` computes the limits.
 //!
 //! [`Fused`] casts and checks in one loop, which loads the source once. There is such a loop for the few pairs where that is worth its
 //! code: those whose data the caches deliver faster than two loops can check and cast. It checks the results, for example by casting back.
@@ -20,7 +20,9 @@ mod lanes;
 mod scan;
 
 use self::found::Counts;
-pub(crate) use self::found::{Bits, CodeRange, Codes, Exact, Fit, Found, Fused, Kept, MOST, Scan, Verdict};
+pub(crate) use self::found::{
+    Bits, CodeRange, Codes, Exact, Fit, Found, Fused, Kept, MAX_CODES, Scan, Verdict,
+};
 use super::backend::on;
 use super::limits::Limits;
 use super::plan::Planned;
@@ -44,7 +46,7 @@ impl Loops {
         on!(self.0, isa => scan::scan(isa, codes, fit, counts)).unwrap_or(nothing)
     }
 
-    /// Judges up to [`MOST`] codes of 2, 4 or 8 bytes, and writes the result to `verdict`, which must be empty.
+    /// Judges up to [`MAX_CODES`] codes of 2, 4 or 8 bytes, and writes the result to `verdict`, which must be empty.
     pub(crate) fn judge(self, codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
         on!(self.0, isa => judge::judge(isa, codes, exact, limits, verdict, None)).unwrap_or(());
     }
@@ -80,7 +82,7 @@ impl Loops {
         on!(self.0, isa => judge::count(isa, codes, limits)).unwrap_or_default()
     }
 
-    /// Finds which of up to [`MOST`] codes of 1, 2, 4 or 8 bytes lie in any of the ranges. `bits` must be zeros. Returns how
+    /// Finds which of up to [`MAX_CODES`] codes of 1, 2, 4 or 8 bytes lie in any of the ranges. `bits` must be zeros. Returns how
     /// many do, or more: a code may be counted once for each range.
     pub(crate) fn find(self, codes: Codes<'_>, ranges: &[CodeRange], bits: &mut Bits) -> usize {
         on!(self.0, isa => find::find(isa, codes, ranges, bits)).unwrap_or(0)

@@ -1,6 +1,8 @@
 //! Sets of elements as bits.
 
-use crate::kernels::check::{Bits, MOST, Verdict};
+use crate::formats::layout::Packing;
+use crate::formats::route::Layout;
+use crate::kernels::check::{Bits, MAX_CODES, Verdict};
 
 impl Verdict {
     pub(super) fn new(lost: Bits, inexact: Bits) -> Self {
@@ -25,7 +27,7 @@ pub(super) fn ones(bits: &Bits) -> impl Iterator<Item = usize> {
 /// collected first, and then two indices at a time are written for each, whether two bits are left or one.
 #[inline(never)] // To save code size.
 pub(crate) fn each_some(words: &[u64], f: &mut dyn FnMut(&[u16])) {
-    let mut with_any = [0u8; MOST / 64 + 1];
+    let mut with_any = [0u8; MAX_CODES / 64 + 1];
     let mut words_with_any = 0;
     for (i, &word) in words.iter().enumerate() {
         with_any[words_with_any] = i as u8;
@@ -101,6 +103,38 @@ pub(super) fn without(a: &Bits, b: &Bits) -> Bits {
     let mut out = *a;
     out.iter_mut().zip(b).for_each(|(a, b)| *a &= !*b);
     out
+}
+
+/// Writes zeros for lost elements.
+#[inline(never)] // To save code size.
+pub(super) fn clear(layout: &Layout, dst: &mut [u8], lost: &Bits) {
+    match (layout.size(8), layout.packing) {
+        (8 | 16 | 32 | 64 | 128, _) => {
+            let size = layout.size(8) / 8;
+            each_some(&lost[..(dst.len() / size).div_ceil(64)], &mut |some| {
+                // By width, so that the compiler knows the size of a store.
+                match size {
+                    1 => clear_each::<1>(dst, some),
+                    2 => clear_each::<2>(dst, some),
+                    4 => clear_each::<4>(dst, some),
+                    8 => clear_each::<8>(dst, some),
+                    _ => clear_each::<16>(dst, some),
+                }
+            });
+        }
+        (bits, packing) => {
+            for bit in ones(lost).flat_map(|i| i * bits..(i + 1) * bits) {
+                let in_byte = if packing == Packing::HighFirst { 7 - bit % 8 } else { bit % 8 };
+                dst[bit / 8] &= !(1 << in_byte);
+            }
+        }
+    }
+}
+
+/// Writes zeros for some elements of `SIZE` bytes.
+fn clear_each<const SIZE: usize>(dst: &mut [u8], some: &[u16]) {
+    let (elements, _) = dst.as_chunks_mut::<SIZE>();
+    some.iter().for_each(|&i| elements[usize::from(i)] = [0; SIZE]);
 }
 
 #[cfg(test)]

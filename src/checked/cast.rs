@@ -2,7 +2,8 @@
 
 use core::mem::MaybeUninit;
 
-use super::check::{BOX, Check, CheckCasters, memory_for};
+use super::check::{Check, REPORT_TILE, memory_for};
+use super::parts::CheckCasters;
 use super::report::{CastReport, Marks, Stop, Validity};
 use crate::cast::{Caster, check_size, typed};
 use crate::error::{Error, Side};
@@ -219,7 +220,7 @@ impl Caster {
         }
         let [source, target] = self.layouts().map(|layout| move |n| layout.size(n));
         // A multiple of 8 elements is whole bytes.
-        let most = n.min(8 * (BOX / source(8).max(target(8))));
+        let most = n.min(8 * (REPORT_TILE / source(8).max(target(8))));
         let (mut results, mut marks) =
             (memory_for(self.to(), most, target(most))?, Marks { drops_results: true, ..Marks::REPORT });
         for first in (0..n).step_by(most.max(1)) {

@@ -1,31 +1,26 @@
 //! Checks the elements of a cast, piece by piece.
 
 use alloc::vec::Vec;
-use core::cell::OnceCell;
 use core::mem::MaybeUninit;
 
-use super::bits::{count_ones, each_some, either, first_one, ones, or, without};
-use super::range::{self, compares_signed, home, keeps};
+use super::bits::{clear, count_ones, either, first_one, or, without};
+use super::nulling::{Cut, Nulling};
+use super::parts::{Buffer, CheckCasters, Exactness, PartCheck, Piece, WIDEST, loses_parts, read, width};
 use super::report::{CastReport, Marks, Stop};
 use crate::cast::Caster;
 use crate::error::{Error, Lossy};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::loss::Loss;
-use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
-use crate::formats::route::{Parts, Route, Work};
-use crate::kernels::check::{self, Bits, Codes, Exact, Fit, Found, Fused, Kept, Loops, MOST, Scan, Verdict};
+use crate::kernels::check::{self, Bits, Codes, Exact, Fit, Found, Fused, Loops, MAX_CODES, Scan, Verdict};
 use crate::kernels::limits::Limits;
 use crate::kernels::memory::Destination;
-use crate::kernels::once::Once;
-use crate::kernels::scalar;
 use crate::kernels::scratch::Scratch;
-use crate::kernels::sizes::KERNEL_BLOCK;
 use crate::room::vec_with_capacity;
 
-/// How many elements are judged at a time: half of [`MOST`], since complex ones have two parts. It is a multiple of 8, which makes
-/// whole bytes of bitmaps and packed buffers.
-const PIECE: usize = MOST / 2;
+/// How many elements are judged at a time where that takes buffers: half of [`MAX_CODES`], since complex ones have two parts. It
+/// is a multiple of 8, which makes whole bytes of bitmaps and packed buffers.
+const PIECE: usize = MAX_CODES / 2;
 /// Bytes of a chunk on the larger side: it stays in L1 while it is scanned and cast.
 const CHUNK: usize = 16 << 10;
 /// As [`CHUNK`], where one loop does both. L1 does not matter then, but not too much should have to be done again if an element
@@ -39,16 +34,11 @@ const FEW: usize = 128;
 /// As [`FEW`], where the limits are known and no buffers are needed.
 const FEWEST: usize = 4;
 /// Bytes, on the side where elements are wider, of what is looked at together where nobody wants the results: both sides stay in L1.
-pub(super) const BOX: usize = 16 << 10;
+pub(super) const REPORT_TILE: usize = 16 << 10;
 /// Elements of a piece whose buffers are on the stack, which may be small: for few elements, and where there is no memory.
 const SMALL_PIECE: usize = 16;
-/// Bytes of both parts of the widest element.
-const WIDEST: usize = 16;
 /// How many buffers for codes a piece needs.
 const BUFFERS: usize = 3;
-
-/// A buffer for the codes of a piece.
-type Buffer = [MaybeUninit<u8>];
 
 /// The buffers of a piece.
 #[derive(Default)]
@@ -83,108 +73,9 @@ pub(super) struct Check<'a> {
     are_few: bool,
 }
 
-/// How parts are checked.
-struct PartCheck<'a> {
-    caster: &'a Caster,
-    /// A dtype that holds every part of the source exactly, with codes of 16, 32 or 64 bits.
-    home: DType,
-    to: DType,
-    policy: &'a Policy,
-    /// Parts of an element: 2 or 1.
-    units: usize,
-    /// The caster from the source to codes of `home`. None if they are the same.
-    homes: Option<&'a Caster>,
-    /// What a scan of codes of `home` compares with.
-    fit: Fit,
-    /// What a scan of the source as it is compares with, and the bytes of its codes, if it can be scanned.
-    plain: Option<(Fit, usize)>,
-    counts_inexact: bool,
-    exact: Exactness,
-    casters: &'a CheckCasters,
-    /// The limits, and whether Inf and NaN are lost. They are kept with the plan, because finding them takes longer than casting hundreds of
-    /// elements.
-    limits: &'static Once<(Limits, [bool; 2])>,
-}
-
-/// `n` elements from `first` on, which are being checked.
-#[derive(Clone, Copy)]
-struct Piece<'a> {
-    src: &'a [u8],
-    /// Codes of `home`, and those of the imaginary parts, if these are lost.
-    codes: &'a [u8],
-    imaginary: &'a [u8],
-    first: usize,
-    n: usize,
-    /// Whether they have been cast already, apart from what is to be done about losses.
-    is_cast: bool,
-}
-
-/// The casters that a check may need. They are made on demand and in place, because they are large; the first two are made
-/// before the check.
-#[derive(Default)]
-pub(super) struct CheckCasters {
-    homes: OnceCell<Caster>,
-    imaginary: OnceCell<[Caster; 2]>,
-    /// The caster back to `home`.
-    back: OnceCell<Caster>,
-}
-
-/// Returns the value of a cell, made first if there is none: a `get_or_init` of something that may fail.
-fn made<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
-    match cell.get() {
-        Some(made) => Ok(made),
-        None => {
-            let made = make()?;
-            Ok(cell.get_or_init(|| made))
-        }
-    }
-}
-
-/// How to tell whether parts are exact.
-enum Exactness {
-    /// All are exact, or it does not matter.
-    All,
-    /// Parts that are integers are exact.
-    Whole,
-    /// Parts that are the same after they were cast back are exact.
-    Back,
-}
-
-impl CheckCasters {
-    /// Makes the casters to native codes, if the cast needs them.
-    pub(super) fn fill(&self, caster: &Caster) -> Result<(), Error> {
-        let (route, real) = (caster.route(), is_of_real_parts(caster.route()));
-        let (from, home) = (route.from, home(route.from));
-        if from == home && !route.src.swapped && !real {
-            return Ok(());
-        }
-        let options = caster.options();
-        let source = native(caster).src_order(options.src_order).src_packing(options.src_packing);
-        if real {
-            made(&self.imaginary, || {
-                Ok([Caster::new(caster.from(), from, &source)?, Caster::new(from, from, &source)?])
-            })?;
-        }
-        if loses_parts(route) {
-            made(&self.homes, || Caster::new(if real { caster.from() } else { from }, home, &source))?;
-        }
-        Ok(())
-    }
-}
-
 /// Allocates memory for the results of `elements` elements, which are `bytes` bytes.
 pub(super) fn memory_for(to: DType, elements: usize, bytes: usize) -> Result<Vec<u8>, Error> {
     vec_with_capacity(bytes).map_err(|_| Error::Allocation { dtype: to, elements })
-}
-
-/// Whether the imaginary part of a complex source is lost.
-fn is_of_real_parts(route: &Route) -> bool {
-    matches!(route.parts, Parts::Real | Parts::Either)
-}
-
-/// Whether a part can lose anything.
-fn loses_parts(route: &Route) -> bool {
-    route.work == Work::Convert && !keeps(route.from, route.to, &route.policy)
 }
 
 impl<'a> Check<'a> {
@@ -349,9 +240,9 @@ impl<'a> Check<'a> {
     /// nothing is cast back. (Allocating buffers takes as long as casting hundreds of elements.)
     fn piece_without_room(&self) -> Option<usize> {
         let parts = self.parts.as_ref().filter(|parts| {
-            parts.homes.is_none() && (self.are_few || !matches!(parts.exact, Exactness::Back))
+            parts.to_home.is_none() && (self.are_few || !matches!(parts.exact, Exactness::Back))
         })?;
-        self.imaginary.is_none().then_some(MOST / parts.units)
+        self.imaginary.is_none().then_some(MAX_CODES / parts.units)
     }
 
     /// As [`Self::pieces_in`], but with buffers on the stack.
@@ -422,7 +313,7 @@ impl<'a> Check<'a> {
         marks: &mut Marks<'_>,
     ) -> Option<Result<(bool, usize), Error>> {
         let loops = self.loops.filter(|_| marks.clears && !self.are_few && self.imaginary.is_none())?;
-        let parts = self.parts.as_ref().filter(|parts| parts.units == 1 && parts.homes.is_none())?;
+        let parts = self.parts.as_ref().filter(|parts| parts.units == 1 && parts.to_home.is_none())?;
         if !matches!(parts.exact, Exactness::All) {
             return None;
         }
@@ -432,8 +323,8 @@ impl<'a> Check<'a> {
         let narrows =
             (parts.home.is_int() || cut.is_some()) && parts.to.is_int() && is_whole && bits / 8 <= from;
         let to = narrows.then_some(bits / 8);
-        let nulling = Nulling { check: self, loops, limits: parts.limits().0, from, to, cut };
-        Some(nulling.pieces(chunk, dst, marks))
+        let nulling = Nulling { caster: self.caster, loops, limits: parts.limits().0, from, to, cut };
+        Some(nulling.pieces(chunk, dst, marks).map(|lost| (false, lost)))
     }
 
     /// Whether what a scan found is all that has to be known, except which inexact element is the first.
@@ -544,7 +435,7 @@ impl<'a> Check<'a> {
         }
         marks.write(first, n, Some(lost));
         if marks.clears && *losses > 0 {
-            self.clear(dst, lost);
+            clear(&self.caster.route().dst, dst, lost);
         }
         Ok((false, *losses))
     }
@@ -657,32 +548,6 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Writes zeros for lost elements.
-    fn clear(&self, dst: &mut [u8], lost: &Bits) {
-        let layout = &self.caster.route().dst;
-        match (layout.size(8), layout.packing) {
-            (8 | 16 | 32 | 64 | 128, _) => {
-                let size = layout.size(8) / 8;
-                each_some(&lost[..(dst.len() / size).div_ceil(64)], &mut |some| {
-                    // By width, so that the compiler knows the size of a store.
-                    match size {
-                        1 => clear_each::<1>(dst, some),
-                        2 => clear_each::<2>(dst, some),
-                        4 => clear_each::<4>(dst, some),
-                        8 => clear_each::<8>(dst, some),
-                        _ => clear_each::<16>(dst, some),
-                    }
-                });
-            }
-            (bits, packing) => {
-                for bit in ones(lost).flat_map(|i| i * bits..(i + 1) * bits) {
-                    let in_byte = if packing == Packing::HighFirst { 7 - bit % 8 } else { bit % 8 };
-                    dst[bit / 8] &= !(1 << in_byte);
-                }
-            }
-        }
-    }
-
     /// Returns the error of the element `i` of a piece.
     #[cold]
     fn lossy(&self, piece: Piece<'_>, i: usize) -> Error {
@@ -706,246 +571,6 @@ impl<'a> Check<'a> {
             Err(error) => error,
         }
     }
-}
-
-impl<'a> PartCheck<'a> {
-    fn new(caster: &'a Caster, counts_inexact: bool, casters: &'a CheckCasters) -> Self {
-        let route = caster.route();
-        let (from, to, policy) = (route.from, route.to, &route.policy);
-        let (home, homes) = (home(from), casters.homes.get());
-        let fit = range::fit(home, to, policy);
-        Self {
-            caster,
-            home,
-            to,
-            policy,
-            units: if route.parts == Parts::Two { 2 } else { 1 },
-            homes,
-            fit,
-            plain: match from.kind() {
-                Kind::Int(format) if format.bits == 8 => Some((range::fit(from, to, policy), 1)),
-                _ if homes.is_none() => Some((fit, width(home))),
-                _ => None,
-            },
-            counts_inexact,
-            exact: match (home.is_int(), to.is_int()) {
-                _ if !counts_inexact => Exactness::All,
-                (true, true) => Exactness::All,
-                (false, true) => Exactness::Whole,
-                _ => Exactness::Back,
-            },
-            casters,
-            limits: &caster.plan().plan.limits,
-        }
-    }
-
-    /// Returns the codes of `n` elements in `home`: the source itself, or what is filled into `room`.
-    fn codes<'r>(&self, src: &'r [u8], n: usize, room: &'r mut Buffer) -> Result<&'r [u8], Error> {
-        match self.homes {
-            None => Ok(src),
-            Some(caster) => {
-                let units = self.units * n;
-                Ok(caster.cast_uninit(src, &mut room[..units * width(self.home)], units)?)
-            }
-        }
-    }
-
-    fn scan(&self, loops: Loops, codes: &[u8]) -> Found {
-        loops.scan(Codes { bytes: codes, width: width(self.home) }, &self.fit, self.counts_inexact)
-    }
-
-    /// Returns the caster back to `home`.
-    fn back(&self) -> Result<&Caster, Error> {
-        made(&self.casters.back, || {
-            let (options, caster) = (self.caster.options(), self.caster);
-            let to = if self.units == 2 { self.to } else { caster.to() };
-            let options = native(caster).src_order(options.dst_order).src_packing(options.dst_packing);
-            // Wrapping, so that what was rounded up to 2^63 does not come back as the largest integer.
-            Caster::new(to, self.home, &options.float_to_int(Overflow::Wrap))
-        })
-    }
-
-    /// Judges the parts of `n` elements.
-    #[allow(clippy::too_many_arguments, reason = "as above")]
-    fn judge(
-        &self,
-        loops: Loops,
-        codes: &[u8],
-        dst: &[u8],
-        n: usize,
-        limits: &Limits,
-        verdict: &mut Verdict,
-        room: &mut Buffer,
-    ) -> Result<(), Error> {
-        let (width, units) = (width(self.home), self.units * n);
-        let exact = match &self.exact {
-            Exactness::All => Exact::All,
-            Exactness::Whole => Exact::Whole,
-            Exactness::Back => {
-                let caster = self.back()?;
-                Exact::Back(caster.cast_uninit(dst, &mut room[..units * width], units)?)
-            }
-        };
-        loops.judge(Codes { bytes: codes, width }, exact, limits, verdict);
-        Ok(())
-    }
-
-    /// Counts lost parts by class.
-    #[inline(never)] // To save stack.
-    fn count(&self, loops: Loops, codes: &[u8], verdict: &Verdict, report: &mut CastReport) {
-        let (width, (limits, loses)) = (width(self.home), self.limits());
-        let mut add = |codes: &[u8]| {
-            let counts = loops.count(Codes { bytes: codes, width }, &limits);
-            report.above += counts.above;
-            report.below += counts.below;
-            report.negative += counts.negative;
-            report.inf += if loses[0] { counts.inf } else { 0 };
-            report.nan += if loses[1] { counts.nan } else { 0 };
-        };
-        if self.units == 1 && verdict.losses * width > codes.len() / 16 {
-            return add(codes);
-        }
-        // An element of two parts is in one class: that of its real part, if that is lost.
-        let is_lost = |i: usize| verdict.lost[i / 64] >> (i % 64) & 1 != 0;
-        let mut parts = ones(&verdict.lost).filter(|i| self.units == 1 || i % 2 == 0 || !is_lost(i - 1));
-        let mut room = [0; 1 << 10];
-        loop {
-            let mut end = 0;
-            for (to, i) in room.chunks_exact_mut(width).zip(&mut parts) {
-                to.copy_from_slice(&codes[i * width..][..width]);
-                end += width;
-            }
-            if end == 0 {
-                break;
-            }
-            add(&room[..end]);
-        }
-    }
-
-    fn loss(&self, code: u64, word: Option<u32>) -> Option<(Loss, bool)> {
-        loss(self.home, self.to, self.policy, code, word)
-    }
-
-    #[inline(never)]
-    fn limits(&self) -> (Limits, [bool; 2]) {
-        let loss = |code| self.loss(code, None).map(|(loss, _)| loss);
-        let find = || range::limits(self.home, self.to, loss);
-        // Without memory to keep them, they are found again each time.
-        self.limits.get_or_make(|| Some(find())).copied().unwrap_or_else(find)
-    }
-}
-
-/// Returns what is lost of a code by the reference, and whether the value is negative where the target has no sign.
-fn loss(from: DType, to: DType, policy: &Policy, code: u64, word: Option<u32>) -> Option<(Loss, bool)> {
-    let value = scalar::decode(from, code);
-    let is_negative = value.is_negative() && !compares_signed(to);
-    scalar::loss(to, value, policy, word).map(|loss| (loss, is_negative))
-}
-
-/// Makes lost elements null, piece by piece, where scanning would be in vain.
-struct Nulling<'a> {
-    check: &'a Check<'a>,
-    loops: Loops,
-    limits: Limits,
-    /// Bytes of a code of the source.
-    from: usize,
-    /// Bytes of an element of the target, if one loop casts and judges. Where both are integers and the target is no wider,
-    /// elements that are not lost just lose their upper bytes.
-    to: Option<usize>,
-    /// How one loop casts and judges from float64 to integers that an int64 holds.
-    cut: Option<Cut>,
-}
-
-/// How float64 is judged by the int64 that it is truncated to.
-struct Cut {
-    limits: Limits,
-    /// A code that is not lost, whatever that int64 says.
-    spared: u64,
-}
-
-impl Cut {
-    fn new(parts: &PartCheck<'_>) -> Option<Self> {
-        let Kind::Int(format) = parts.to.kind() else { return None };
-        let is_cut = parts.home == DType::F64 && parts.policy.rounding == Rounding::TowardZero;
-        let (bits, all) = (format.bits(), Limits::new(DType::I64));
-        let (low, high, spared) = match (bits, format.is_signed()) {
-            // What int64 does not hold becomes the minimum, too.
-            (64, true) => (i64::MIN + 1, i64::MAX, (i64::MIN as f64).to_bits()),
-            (64, false) => return None,
-            (_, true) => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits), 0),
-            (_, false) => (0, (1 << bits) - 1, 0),
-        };
-        is_cut.then_some(Self { limits: Limits { low, high, ..all }, spared })
-    }
-}
-
-impl Nulling<'_> {
-    /// Makes lost elements null. Returns false, as scans were not enough, and how many elements are lost.
-    fn pieces(
-        &self,
-        chunk: Piece<'_>,
-        mut dst: Destination<'_, u8>,
-        marks: &mut Marks<'_>,
-    ) -> Result<(bool, usize), Error> {
-        let route = self.check.caster.route();
-        let [src_at, dst_at] = [&route.src, &route.dst].map(|layout| |n| layout.size(n));
-        let (mut at, mut lost) = (0, 0);
-        while at < chunk.n {
-            let left = MOST.min(chunk.n - at);
-            // The loop that casts and judges takes whole blocks only.
-            let n = if self.to.is_some() && left > KERNEL_BLOCK { left - left % KERNEL_BLOCK } else { left };
-            let src = &chunk.src[src_at(at)..src_at(at + n)];
-            let piece = Piece { src, first: chunk.first + at, n, ..chunk };
-            lost += self.piece(piece, dst.part(dst_at(at)..dst_at(at + n)), marks)?;
-            at += n;
-        }
-        Ok((false, lost))
-    }
-
-    fn piece(
-        &self,
-        Piece { src, first, n, is_cast, .. }: Piece<'_>,
-        mut dst: Destination<'_, u8>,
-        marks: &mut Marks<'_>,
-    ) -> Result<usize, Error> {
-        let (mut verdict, codes) = (Verdict::default(), Codes { bytes: src, width: self.from });
-        let is_done = self.to.is_some_and(|width| {
-            let (limits, cut) = match &self.cut {
-                None => (&self.limits, None),
-                Some(Cut { limits, spared }) => (limits, Some(*spared)),
-            };
-            self.loops.keep(codes, limits, &mut verdict, Kept { dst: dst.reborrow(), width, cut })
-        });
-        if !is_done {
-            // Judged before the cast, which then reads from L1.
-            self.loops.judge(codes, Exact::All, &self.limits, &mut verdict);
-            let dst = if is_cast {
-                #[allow(unsafe_code, reason = "what the kernels have initialised")]
-                // SAFETY: all of it was cast, and so is initialised.
-                unsafe {
-                    dst.assume_init()
-                }
-            } else {
-                self.check.caster.at(first).fill(src, dst, n)?
-            };
-            if verdict.losses > 0 {
-                self.check.clear(dst, &verdict.lost);
-            }
-        }
-        marks.write(first, n, Some(&verdict.lost));
-        Ok(verdict.losses)
-    }
-}
-
-/// Writes zeros for some elements of `SIZE` bytes.
-fn clear_each<const SIZE: usize>(dst: &mut [u8], some: &[u16]) {
-    let (elements, _) = dst.as_chunks_mut::<SIZE>();
-    some.iter().for_each(|&i| elements[usize::from(i)] = [0; SIZE]);
-}
-
-/// Returns the options of casts to native codes and back.
-fn native(caster: &Caster) -> CastOptions {
-    CastOptions::new().isa(caster.isa()).stream_from(usize::MAX)
 }
 
 /// Turns bits of parts into bits of elements, which have two parts each.
@@ -991,66 +616,5 @@ fn zeros(room: &mut Buffer) -> &mut [u8] {
     // SAFETY: all of it has just been filled.
     unsafe {
         room.assume_init_mut()
-    }
-}
-
-/// Reads a native code of 1, 2, 4 or 8 bytes.
-pub(crate) fn read(bytes: &[u8]) -> u64 {
-    match *bytes {
-        [a] => a.into(),
-        [a, b] => u16::from_ne_bytes([a, b]).into(),
-        [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
-        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        _ => 0,
-    }
-}
-
-/// Returns the bytes of a code of 8 bits or more.
-fn width(dtype: DType) -> usize {
-    dtype.bits() as usize / 8
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What a scan is content with is in the range that the reference finds, in every mode; and to integers, by the
-    /// default mode, it is all of what is in the range both ways.
-    #[test]
-    fn what_fits_is_in_the_range() {
-        let homes =
-            [DType::U16, DType::I16, DType::U32, DType::I32, DType::U64, DType::I64, DType::F32, DType::F64];
-        for (home, to) in homes.into_iter().flat_map(|home| DType::ALL.map(|to| (home, to))) {
-            for rounding in Rounding::ALL {
-                let options = CastOptions::new().rounding(rounding).int_rounding(rounding);
-                let route = crate::formats::route::route(home, to, &options);
-                if route.work != Work::Convert || keeps(home, route.to, &route.policy) {
-                    continue;
-                }
-                let (to, policy) = (route.to, &route.policy);
-                let (fit, what) = (range::fit(home, to, policy), format!("{home} -> {to}, {rounding:?}"));
-                let sign = 1u64 << (home.bits() - 1);
-                let loss = |code: u64| loss(home, to, policy, code, None).map(|(loss, _)| loss);
-                let lost = |code: u64| loss(code).is_some_and(|loss| loss != Loss::Inexact);
-                match fit.scan {
-                    Scan::Integers => {
-                        let all = u64::MAX >> (64 - home.bits());
-                        let most = (all & !fit.limit) + 1;
-                        for code in [0, most / 2, most - 1].map(|k| fit.low.wrapping_add(k) & all) {
-                            assert_eq!(loss(code), None, "{what}: {code:#x}");
-                        }
-                    }
-                    _ => {
-                        assert!(!lost(fit.inside) && !lost(fit.limit), "{what}");
-                        if matches!(fit.scan, Scan::Floats | Scan::Whole) {
-                            assert!(!lost(sign | fit.limit), "{what}");
-                        }
-                        if matches!(to.kind(), Kind::Int(_)) {
-                            assert!(lost(fit.limit + 1), "{what}: {:#x}", fit.limit);
-                        }
-                    }
-                }
-            }
-        }
     }
 }

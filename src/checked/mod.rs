@@ -78,7 +78,9 @@
 mod bits;
 mod cast;
 mod check;
+mod nulling;
 mod parallel;
+mod parts;
 mod range;
 mod report;
 mod views;
@@ -91,7 +93,7 @@ pub use self::cast::{
     try_cast_slice_validity_uninit_with, try_cast_slice_with,
 };
 #[cfg(feature = "zarr")]
-pub(crate) use self::check::read;
+pub(crate) use self::parts::read;
 #[cfg(feature = "zarr")]
 pub(crate) use self::report::Marks;
 pub use self::report::{CastReport, Validity};

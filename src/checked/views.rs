@@ -2,7 +2,8 @@
 
 use core::ops::ControlFlow;
 
-use super::check::{BOX, Check, CheckCasters, memory_for};
+use super::check::{Check, REPORT_TILE, memory_for};
+use super::parts::CheckCasters;
 use super::report::{CastReport, Marks, Stop, numbered};
 use crate::cast::Caster;
 use crate::error::Error;
@@ -224,7 +225,7 @@ impl Caster {
     #[inline(never)]
     fn boxes(&self, src: &StridedView<'_>, are_ordered: bool) -> Boxes {
         let [from, to] = [self.from(), self.to()].map(DType::itemsize);
-        Boxes::new(src, from, BOX / from.max(to), are_ordered)
+        Boxes::new(src, from, REPORT_TILE / from.max(to), are_ordered)
     }
 
     /// Finds what a cast of the elements of a view would lose, box by box, until that is enough. The elements must be in their buffer.

@@ -26,7 +26,7 @@ impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Name<T> {
     }
 }
 
-macro_rules! named {
+macro_rules! by_name {
     ($($type:ty),*) => {$(
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -41,7 +41,7 @@ macro_rules! named {
         }
     )*};
 }
-named!(DType, Isa);
+by_name!(DType, Isa);
 
 /// Implements both traits for the type of a narrow element.
 macro_rules! bits {
