@@ -9,11 +9,13 @@
 //! * `drive.rs` runs the reference, tile by tile, and plain copies; `layout.rs` moves codes between memory and those tiles.
 //! * `simd.rs` declares the operations on registers, and `avx2.rs`, `avx512.rs`, `neon.rs` and `simd128.rs` implement them. Only
 //!   those four name vector intrinsics. A value of one of their types (a *token*) is the proof that the CPU has the features.
-//! * `codec/` turns registers into registers, once for all instruction sets, in code that is safe but for loads and stores.
+//! * `codec/` turns registers into registers, once for all instruction sets, in code that is unsafe only where it loads, stores, calls a
+//!   kernel or fills in a table.
 //!   `codec/width.rs` loads and stores blocks of registers, and packs and unpacks packed elements.
 //! * `vector.rs` has the loop of every codec. `stream.rs` stores results past the caches. `stage.rs` runs several codecs one after
 //!   the other, a tile at a time. `environment.rs` sets the floating-point control register, or keeps a rounding mode where there
-//!   is no such register. `processor.rs` knows processor models: from when on each gains by streaming and prefetching.
+//!   is no such register. `processor.rs` knows processor models: from which size on each gains by streaming, and how it wants
+//!   sources prefetched.
 //!   `stochastic.rs` rounds stochastically, between two casts that round nothing. `sizes.rs` counts bytes and parts.
 //! * `strided.rs` casts strided views a tile at a time; `panel.rs` makes transposes that are larger than the caches; `moves.rs`
 //!   copies elements to tiles and back.

@@ -1,5 +1,5 @@
-//! Knows processor models: from when on each gains where results are streamed past its caches, and where the source is
-//! prefetched.
+//! What is known of processor models: from which size on each gains by streaming results past its caches, how it wants the source
+//! prefetched, and where its copies or its subnormals differ.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86_64::{streaming_threshold, this_processor};
@@ -157,7 +157,7 @@ mod x86_64 {
     }
 }
 
-/// Never. Cores of Arm see by themselves that whole lines are written, and their store past the caches is only a hint: a caller
+/// No size: results are not streamed unless the caller asks for it. Cores of Arm see by themselves that whole lines are written, and their store past the caches is only a hint: a caller
 /// who asks for streaming by [`stream_from`](crate::CastOptions::stream_from) gets the same results. WebAssembly has no such
 /// stores.
 #[cfg(not(target_arch = "x86_64"))]

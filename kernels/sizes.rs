@@ -1,4 +1,4 @@
-//! How many bytes elements have, and how many parts.
+//! How many bytes lines have, how many elements blocks, and how many bytes and parts elements.
 
 use crate::formats::route::{Parts, Route};
 
@@ -8,7 +8,7 @@ pub(super) fn widens_parts(route: &Route) -> bool {
     route.parts == Parts::Extend && route.dst.bits == 16
 }
 
-/// Bytes of a cache line, to which destinations are aligned.
+/// Bytes of a cache line: what buffers are aligned to, and stores where that pays.
 pub(crate) const LINE: usize = 64;
 
 /// Elements of a block of the widest instruction set: a multiple of it is whole blocks on every one.

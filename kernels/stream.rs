@@ -118,7 +118,8 @@ pub(super) unsafe fn made<I: Simd>(
                 isa.run(Ask { from: row_dst.wrapping_add(row), bytes: 2 * LINE });
             }
             // Makes the elements before the next line first, so that later ones begin at lines of the buffer. If an element lies
-            // across the line, nothing is peeled, and chunks are as unaligned as the destination.
+            // across the line, nothing is peeled, nor if the destination is aligned to a register already: chunks then begin at the
+            // destination's offset from a line.
             let mut first = if !maker.peels || held.is_multiple_of(I::BYTES) {
                 0
             } else {

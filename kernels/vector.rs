@@ -75,7 +75,8 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
             let (room_src, room_dst) = (room_src.start(), room_dst.start());
             let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
             while rows > 0 {
-                // First a partial block, so that the blocks after it begin and end at lines of the destination, if that pays.
+                // First a partial block, if that pays, so that the stores of the blocks after it do not lie across two lines (those
+                // of 6 bits may).
                 let peeled = if bytes(n, dst_bits) >= const { aligns_from::<I>() } {
                     ahead(row_dst, src_bits, dst_bits) % I::BYTES
                 } else {
@@ -147,7 +148,8 @@ impl<I: Simd, R: Reads, C: Codec<I, From = Scaled<R>>> Kernel<I, Scale> for C {
                 loop {
                     while blocks > 0 {
                         R::begin(isa, &mut under.loaded, &under.scale, true);
-                        // Set by quantisation alone, whose sources are floats: loops from codes need no branch.
+                        // 0 except in quantisation, whose sources are floats of 16 bits or more: the constant condition spares loops over
+                        // narrower codes a branch.
                         if const { bits::<C::From>() >= 16 } && scale.next != 0 {
                             let next = from.wrapping_offset(scale.next);
                             stream::ask_far(isa, next, const { bytes(I::BYTES, bits::<C::From>()) });

@@ -17,6 +17,7 @@ fn main() {
 #[cfg(unix)]
 mod hosts {
     use std::alloc::{GlobalAlloc, Layout, System};
+    use std::cell::RefCell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::process::Command;
     use std::ptr;
@@ -531,6 +532,16 @@ mod hosts {
         );
         let parsed = || text::parse_offsets(&offsets, &joined, &mut [0f32; N]);
         from_some_allocation_on("float32 of joined texts", parsed, is_memory);
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        for dtype in [DType::F64, DType::I16] {
+            let n = bytes.len() / dtype.itemsize();
+            let formatted = || text::format_bytes::<i32>(&bytes, dtype, n);
+            from_some_allocation_on(&format!("texts of bytes of {dtype}"), formatted, is_memory);
+            let (offsets, joined) = formatted().expect("real numbers");
+            let out = RefCell::new(bytes.clone());
+            let parsed = || text::parse_bytes(&offsets, &joined, &mut out.borrow_mut(), dtype);
+            from_some_allocation_on(&format!("{dtype} of joined texts"), parsed, is_memory);
+        }
     }
 
     fn no_memory_for_onnx() {

@@ -826,8 +826,11 @@ pub extern "C" fn lanecast_isa_available(isa: u8) -> c_int {
 /// LANECAST_ISA names one that is not available here.
 #[unsafe(no_mangle)]
 pub extern "C" fn lanecast_isa_best() -> c_int {
-    let best = catch_unwind(|| Isa::best().map(|isa| isa as c_int));
-    best.unwrap_or(Ok(LANECAST_ERR_INTERNAL)).unwrap_or(LANECAST_ERR_ISA)
+    match catch_unwind(|| Isa::best().map_err(status)) {
+        Ok(Ok(isa)) => isa as c_int,
+        Ok(Err(status)) => message::settle(status),
+        Err(_) => message::settle(LANECAST_ERR_INTERNAL),
+    }
 }
 
 mod scaled;

@@ -663,7 +663,7 @@ fn scalar_is_always_available() {
 }
 
 #[test]
-fn the_best_instruction_set_is_the_one_that_casts_take() {
+fn isa_best_is_that_of_the_crate() {
     let best = lanecast_isa_best();
     assert_eq!(best, Isa::best().expect("LANECAST_ISA names what is available") as i32);
     assert_eq!(lanecast_isa_available(best as u8), 1);

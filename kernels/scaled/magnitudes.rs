@@ -39,8 +39,8 @@ pub(crate) fn largest_f64(
     debug_assert!(ran.is_some());
 }
 
-/// The arguments of [`extremes`] and [`largest_f64`]: one task for both, so that there is one kernel. With `wide`, only `group`
-/// counts besides.
+/// The arguments of [`extremes`] and [`largest_f64`]: one task for both, so that there is one kernel. If `wide` is given, all other
+/// fields but `group` are ignored.
 struct Groups<'a> {
     src: &'a [u8],
     bits: u32,

@@ -28,9 +28,10 @@ pub(in crate::kernels) struct Scale {
     pub(in crate::kernels) tables_shift: u32,
     /// For look-ups by the codes of scales: where the table of each 16 elements is.
     pub(in crate::kernels) places: *const Place,
-    /// For each group. With [`By::Exponent`]: the exponent of the scale, where a bfloat16 has it, in both halves of the u32; it is
-    /// added to the words that are looked up. When exponents and mantissas are divided apart: the exponent from which on elements
-    /// are looked up, in all bytes of the u32, or in the high bytes of its words if the target has no NaN.
+    /// For each group. With [`By::Exponent`]: the exponent of the scale without its bias, times 2^7, where a bfloat16 has its
+    /// exponent, in both halves of the u32; it is added to the words that are looked up. When exponents and mantissas are divided
+    /// apart: the exponent of an element from which on quotients are looked up, in all bytes of the u32; for targets of fewer than
+    /// 8 bits, that plus 1, in the high bytes of its words.
     pub(in crate::kernels) deltas: *const u32,
     /// For look-ups in tables of 16 words: a table for each group, or for each code of a scale.
     pub(in crate::kernels) sixteens: *const Table16,
@@ -142,7 +143,7 @@ pub(crate) enum How {
     OverAtTies,
 }
 
-/// Steps that profiles of other packages take besides.
+/// Steps that the profiles of other packages add to the multiplication or division.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Others {
     /// Whether a quotient is rounded to the dtype of the data.

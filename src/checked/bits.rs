@@ -1,4 +1,4 @@
-//! Sets of elements as bits.
+//! Sets of elements as bits, and zeros for the elements of a set.
 
 use crate::formats::layout::Packing;
 use crate::formats::route::Layout;

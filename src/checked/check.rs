@@ -33,7 +33,7 @@ const FIRST_CHUNK: usize = 4 << 10;
 const FEW: usize = 128;
 /// As [`FEW`], where the limits are known and no buffers are needed.
 const FEWEST: usize = 4;
-/// Bytes, on the side where elements are wider, of what is looked at together where nobody wants the results: both sides stay in L1.
+/// Bytes, on the wider side, that are cast and checked at a time where only a report is wanted: both sides stay in L1.
 pub(super) const REPORT_TILE: usize = 16 << 10;
 /// Elements of a piece whose buffers are on the stack, which may be small: for few elements, and where there is no memory.
 const SMALL_PIECE: usize = 16;

@@ -12,7 +12,7 @@ use crate::kernels::limits::Limits;
 use crate::kernels::memory::Destination;
 use crate::kernels::sizes::KERNEL_BLOCK;
 
-/// Makes lost elements null, piece by piece, where scanning would be in vain.
+/// Makes lost elements null, piece by piece, where losses are so frequent that scanning first does not pay.
 pub(super) struct Nulling<'a> {
     pub(super) caster: &'a Caster,
     pub(super) loops: Loops,
@@ -29,7 +29,7 @@ pub(super) struct Nulling<'a> {
 /// How float64 is judged by the int64 that it is truncated to.
 pub(super) struct Cut {
     limits: Limits,
-    /// A code that is not lost, whatever that int64 says.
+    /// A code that is kept although its int64 is out of the limits: -2^63 for int64, whose result is also that of overflow. Else 0.
     spared: u64,
 }
 

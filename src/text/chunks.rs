@@ -23,7 +23,7 @@ pub(super) fn refuse_complex(dtype: DType) -> Result<(), Error> {
     }
 }
 
-/// Parses the texts from `first` on with `parse`, and stores the codes as elements of `to`, or as integers of their size.
+/// Parses the texts from `first` on with `parse`, and stores the codes as elements of `to`, or as u64s.
 pub(super) fn parse_chunk<D: Element>(
     src: &impl Source,
     first: usize,

@@ -1,5 +1,5 @@
 //! Parses and formats elements whose dtype is known at run time. Each chunk is held as codes, one per u64, which are made integers of
-//! the size of the dtype; a cast of the dtype to itself packs them and swaps their bytes. So the loops are compiled for each kind, not
+//! the size of the dtype and back; a cast of the dtype to itself packs them and swaps their bytes. So the loops are compiled for each kind, not
 //! for each dtype.
 
 use alloc::vec::Vec;
@@ -195,7 +195,7 @@ impl<O: Offset> Pass for Formatting<'_, O> {
 }
 
 /// Stores codes as elements.
-#[inline(never)] // As `load`: once, and out of the loops over texts, which are faster for it.
+#[inline(never)] // Once, not for each kind: to save code size.
 fn store(storer: &Caster, codes: &[u64], dst: &mut [u8]) -> Result<(), Error> {
     fn of<E: Element>(storer: &Caster, codes: &[u64], dst: &mut [u8]) -> Result<(), Error> {
         let mut elements = zeros::<E>(codes.len())?;
@@ -212,7 +212,7 @@ fn store(storer: &Caster, codes: &[u64], dst: &mut [u8]) -> Result<(), Error> {
 }
 
 /// Loads the codes of `n` elements.
-#[inline(never)]
+#[inline(never)] // Once, not for each kind: to save code size.
 fn load(loader: &Caster, src: &[u8], n: usize) -> Result<Vec<u64>, Error> {
     fn of<E: Element>(loader: &Caster, src: &[u8], n: usize) -> Result<Vec<u64>, Error> {
         let (mut elements, mut codes) = (zeros::<E>(n)?, zeros(n)?);

@@ -414,7 +414,7 @@ fn ways(page: &mut String, length: Length) -> Result<(), Box<dyn Error>> {
 How many times as fast a cast is if its results go past the caches as if they go through them, of so many MiB that are read and written;
 and, after the stroke, the speed of the cast that chooses by itself, as a fraction of the faster of both. It chooses by size, from half of the
 largest cache on and at most from 16 MiB, where it keeps up with memory; some processors gain all the same, or from three times that size on
-(`streams_from` and `keeps_up` in `kernels/`)."
+(`threshold_of`, `streams_from` and `keeps_up` in `kernels/`)."
     )?;
     for &isa in Isa::available().iter().filter(|&&isa| isa != Isa::Scalar) {
         write!(page, "\n| {isa} |")?;
