@@ -1,6 +1,6 @@
 //! Recognises quantised weights and their scales, by the names, dtypes and shapes of tensors.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -274,6 +274,7 @@ fn of_format(format: &str, strategy: Option<&str>) -> Vec<Layout> {
 }
 
 /// Patterns for names of modules, as in compressed-tensors: a whole name, or `re:` and a regular expression for the beginning of a name.
+#[derive(Default)]
 struct Names {
     whole: BTreeSet<String>,
     expressions: Vec<Regex>,
@@ -283,7 +284,7 @@ struct Names {
 
 impl Names {
     fn of(value: Option<&Value>) -> Result<Self> {
-        let mut names = Self { whole: BTreeSet::new(), expressions: Vec::new(), classes: false };
+        let mut names = Self::default();
         for name in value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
             if let Some(expression) = name.strip_prefix("re:") {
                 let read = Regex::new(&format!("^(?:{expression})"));
@@ -303,7 +304,83 @@ impl Names {
     }
 
     fn has(&self, module: &str) -> bool {
-        self.whole.contains(module) || self.expressions.iter().any(|expression| expression.is_match(module))
+        self.whole.contains(module) || self.matches(module)
+    }
+
+    /// Whether an expression fits.
+    fn matches(&self, module: &str) -> bool {
+        self.expressions.iter().any(|expression| expression.is_match(module))
+    }
+}
+
+/// The groups of compressed-tensors, each of which says how some modules are quantised.
+#[derive(Default)]
+struct Groups<'a> {
+    all: Vec<Group<'a>>,
+    /// The groups that name a module: there may be one for each.
+    whole: HashMap<&'a str, Vec<usize>>,
+    /// The groups that have expressions.
+    matching: Vec<usize>,
+    /// The groups of classes of modules.
+    classes: Vec<usize>,
+    /// The block sizes of all groups.
+    blocks: BTreeMap<String, &'a Value>,
+    /// What is wrong with a pattern, if one cannot be read.
+    problem: Option<Failure>,
+}
+
+struct Group<'a> {
+    name: &'a str,
+    targets: Names,
+    layouts: Vec<Layout>,
+    weights: Option<&'a Value>,
+}
+
+impl<'a> Groups<'a> {
+    fn of(it: &'a Checkpoint) -> Self {
+        let mut groups = Self::default();
+        let Some(claim) = it.claims() else { return groups };
+        for (name, group) in claim.get("config_groups").and_then(Value::as_object).into_iter().flatten() {
+            let format =
+                group.get("format").and_then(Value::as_str).or_else(|| claim.get("format")?.as_str());
+            let weights = group.get("weights");
+            let strategy = weights.and_then(|weights| weights.get("strategy")?.as_str());
+            let targets = Names::of(group.get("targets")).unwrap_or_else(|problem| {
+                groups.problem.get_or_insert(problem);
+                Names::default()
+            });
+            let i = groups.all.len();
+            for module in group.get("targets").and_then(Value::as_array).into_iter().flatten() {
+                groups.whole.entry(module.as_str().unwrap_or("")).or_default().push(i);
+            }
+            groups.matching.extend((!targets.expressions.is_empty()).then_some(i));
+            groups.classes.extend(targets.classes.then_some(i));
+            let block = weights.and_then(|weights| weights.get("block_structure"));
+            groups.blocks.extend(block.map(|block| (block.to_string(), block)));
+            let layouts = of_format(format.unwrap_or(""), strategy);
+            groups.all.push(Group { name, targets, layouts, weights });
+        }
+        groups
+    }
+
+    /// Returns the groups of a module: those that name it go before those that name its class.
+    fn of_module(&self, module: &str) -> Vec<&Group<'a>> {
+        let matching = self.matching.iter().filter(|&&i| self.all[i].targets.matches(module));
+        let mut fits: BTreeSet<&usize> =
+            self.whole.get(module).into_iter().flatten().chain(matching).collect();
+        if fits.is_empty() {
+            fits.extend(&self.classes);
+        }
+        fits.into_iter().map(|&i| &self.all[i]).collect()
+    }
+
+    /// Returns what the groups of a module say of its blocks; if none covers it, what all say.
+    fn blocks(&self, module: &str) -> Vec<&'a Value> {
+        let fits = self.of_module(module);
+        if fits.is_empty() {
+            return self.blocks.values().copied().collect();
+        }
+        fits.iter().filter_map(|group| group.weights?.get("block_structure")).collect()
     }
 }
 
@@ -321,17 +398,13 @@ fn check_transforms(it: &Checkpoint) -> Result<()> {
 }
 
 /// Compares the quantised weights with the configuration of compressed-tensors, which says what modules are quantised, and how.
-fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
+fn check_groups(it: &Checkpoint, groups: &Groups<'_>, found: &Recognised) -> Result<()> {
     let Some(claim) = it.claims().filter(|claim| claim["quant_method"] == "compressed-tensors") else {
         return Ok(());
     };
     let ignore = Names::of(claim.get("ignore"))?;
-    let mut groups = Vec::new();
-    for (name, group) in claim.get("config_groups").and_then(Value::as_object).into_iter().flatten() {
-        let format = group.get("format").and_then(Value::as_str).or_else(|| claim.get("format")?.as_str());
-        let strategy = group.get("weights").and_then(|weights| weights.get("strategy")?.as_str());
-        let layouts = of_format(format.unwrap_or(""), strategy);
-        groups.push((name, Names::of(group.get("targets"))?, layouts, group.get("weights")));
+    if let Some(problem) = &groups.problem {
+        return Err(problem.clone());
     }
     let from = "correct config.json, or go by the tensors with --from LAYOUT";
     for weight in found.weights.values() {
@@ -341,24 +414,20 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
             let what = format!("config.json ignores {module}, but its tensors are {is}");
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
-        // Groups that name a module go before those that name its class.
-        let mut fits: Vec<_> = groups.iter().filter(|(_, targets, ..)| targets.has(module)).collect();
-        if fits.is_empty() {
-            fits = groups.iter().filter(|(_, targets, ..)| targets.classes).collect();
-        }
-        if !groups.is_empty() && fits.is_empty() {
+        let fits = groups.of_module(module);
+        if !groups.all.is_empty() && fits.is_empty() {
             let what = format!("no group of config.json covers {module}, but its tensors are {is}");
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
-        if !fits.is_empty() && !fits.iter().any(|(_, _, layouts, _)| layouts.contains(&weight.layout)) {
+        if !fits.is_empty() && !fits.iter().any(|group| group.layouts.contains(&weight.layout)) {
             let said: Vec<_> =
-                fits.iter().flat_map(|(_, _, layouts, _)| layouts).map(|layout| layout.name()).collect();
+                fits.iter().flat_map(|group| &group.layouts).map(|layout| layout.name()).collect();
             let said =
                 if said.is_empty() { "a format that is not read".to_owned() } else { said.join(" or ") };
-            let what = format!("config.json, {}, says {said}, but the tensors are {is}", fits[0].0);
+            let what = format!("config.json, {}, says {said}, but the tensors are {is}", fits[0].name);
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
-        if let [(name, .., Some(claim))] = fits[..]
+        if let [Group { name, weights: Some(claim), .. }] = fits[..]
             && weight.layout.is_packed()
             && let Some(what) = other_than_claimed(weight, claim)
         {
@@ -418,11 +487,20 @@ fn allowed(claim: &Value) -> Option<(String, Vec<Layout>)> {
     })
 }
 
+/// What decides between layouts, beside the tensors.
+struct Hints<'a> {
+    /// The layout that `--from` names.
+    from: Option<Layout>,
+    modelopt: bool,
+    groups: Groups<'a>,
+}
+
 /// Recognises the quantised weights of a checkpoint and their scales. `from` decides if two layouts fit.
 pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
     let claim = it.claims().and_then(allowed);
     let modelopt =
         it.quant_config.is_some() || claim.as_ref().is_some_and(|(says, _)| says.starts_with("modelopt"));
+    let hints = Hints { from, modelopt, groups: Groups::of(it) };
     let mut found = Recognised {
         weights: BTreeMap::new(),
         roles: BTreeMap::new(),
@@ -432,7 +510,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
         is_other: false,
     };
     for tensor in it.tensors.values() {
-        match weight(it, tensor, from, modelopt) {
+        match weight(it, tensor, &hints) {
             Ok(None) => {}
             Ok(Some(weight)) => {
                 let of = Some(weight.codes.clone());
@@ -509,7 +587,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
         found.problems.extend(problem.map(|problem| problem.tensor(&tensor.name)));
         found.roles.insert(tensor.name.clone(), (role, None));
     }
-    label(it, &mut found, claim, from);
+    label(it, &mut found, claim, &hints);
     found
 }
 
@@ -550,12 +628,7 @@ fn codes_without_scales(it: &Checkpoint, tensor: &Tensor, scaled: bool) -> Optio
 }
 
 /// Names what was recognised, and compares it with the configuration.
-fn label(
-    it: &Checkpoint,
-    found: &mut Recognised,
-    claim: Option<(String, Vec<Layout>)>,
-    from: Option<Layout>,
-) {
+fn label(it: &Checkpoint, found: &mut Recognised, claim: Option<(String, Vec<Layout>)>, hints: &Hints<'_>) {
     let layouts: BTreeSet<Layout> = found.weights.values().map(|weight| weight.layout).collect();
     found.label = match layouts.len() {
         0 => {
@@ -584,7 +657,7 @@ fn label(
     {
         found.problems.push(problem);
     }
-    if let Some(from) = from {
+    if let Some(from) = hints.from {
         if !layouts.contains(&from) {
             found.is_other = true;
             found.problems.push(
@@ -621,13 +694,13 @@ fn label(
             Failure::refused(format!("config.json says {says}, but the tensors are {}", other.name()))
                 .help(format!("--from {} goes by the tensors instead of config.json", other.name())),
         );
-    } else if let Err(problem) = check_groups(it, found) {
+    } else if let Err(problem) = check_groups(it, &hints.groups, found) {
         found.problems.push(problem);
     }
 }
 
 /// Returns the quantised weight whose codes this tensor is, if it is one.
-fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool) -> Result<Option<Weight>> {
+fn weight(it: &Checkpoint, tensor: &Tensor, hints: &Hints<'_>) -> Result<Option<Weight>> {
     let name = &tensor.name;
     if let Some(base) = name.strip_suffix("_blocks") {
         return blocks(it, tensor, base);
@@ -638,7 +711,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
     }
     let packed = last == "weight_packed";
     if last != "weight" && !packed {
-        return fused(it, tensor, from, modelopt);
+        return fused(it, tensor, hints);
     }
     let quantised =
         packed || dtypes::is_narrow(tensor.dtype) || matches!(tensor.dtype, Dtype::U8 | Dtype::I8);
@@ -669,8 +742,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
         }
         ([scale], _) if globals.len() < 2 => {
             let base = format!("{module}weight");
-            let mut found =
-                scaled(it, tensor, &base, scale, globals.first().copied(), others, (from, modelopt))?;
+            let mut found = scaled(it, tensor, &base, scale, globals.first().copied(), others, hints)?;
             if let Some(zero_points) = it.get(&format!("{module}{ZERO_POINTS}")) {
                 check_zero_points(zero_points, tensor, scale, found.format.elem)?;
                 found.zero_points = Some(zero_points.name.clone());
@@ -699,7 +771,7 @@ fn blocks(it: &Checkpoint, tensor: &Tensor, base: &str) -> Result<Option<Weight>
 }
 
 /// Returns the weight of fused experts, which are called `X` and `X_scale_inv`, if this tensor is one.
-fn fused(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool) -> Result<Option<Weight>> {
+fn fused(it: &Checkpoint, tensor: &Tensor, hints: &Hints<'_>) -> Result<Option<Weight>> {
     let name = &tensor.name;
     let Some(scales) = it.get(&format!("{name}_scale_inv")) else { return Ok(None) };
     if !matches!(tensor.dtype, Dtype::F8_E4M3 | Dtype::F8_E5M2) {
@@ -707,7 +779,7 @@ fn fused(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool)
     }
     let others = [format!("{name}_input_scale"), format!("{name}_activation_scale")];
     let others = others.iter().filter_map(|other| Some(it.get(other)?.name.clone())).collect();
-    scaled(it, tensor, name, scales, None, others, (from, modelopt)).map(Some)
+    scaled(it, tensor, name, scales, None, others, hints).map(Some)
 }
 
 /// Refuses unknown tensors beside a weight: a zero point, for example, would change what the codes mean.
@@ -997,6 +1069,8 @@ fn marker(it: &Checkpoint, codes: &Tensor, others: &[Name]) -> Result<Option<Str
 /// Codes and scales whose layout is to be decided.
 struct Pair<'a> {
     it: &'a Checkpoint,
+    /// The name of the module of the weight.
+    module: &'a str,
     codes: &'a Tensor,
     scales: &'a Tensor,
     /// The dtype of the scales.
@@ -1005,8 +1079,7 @@ struct Pair<'a> {
     shape: Vec<usize>,
     /// The format that a marker of comfy-kitchen names.
     marker: Option<String>,
-    from: Option<Layout>,
-    modelopt: bool,
+    hints: &'a Hints<'a>,
 }
 
 /// A layout, its scaling without the tensor scale, and the rows and columns of its blocks.
@@ -1066,7 +1139,7 @@ impl Pair<'_> {
         if global.name.ends_with("weight_global_scale") {
             return Ok((Nvfp4, self.check_groups(sixteen, "F8_E4M3")?, [1, 16]));
         }
-        let layout = match (self.from, self.marker.as_deref()) {
+        let layout = match (self.hints.from, self.marker.as_deref()) {
             (_, Some("nvfp4")) => ComfyNvfp4,
             (_, Some(other)) => {
                 return Err(Failure::refused(format!(
@@ -1074,7 +1147,7 @@ impl Pair<'_> {
                 )));
             }
             (Some(layout @ (ComfyNvfp4 | ModeloptNvfp4)), None) => layout,
-            (_, None) if self.modelopt => ModeloptNvfp4,
+            (_, None) if self.hints.modelopt => ModeloptNvfp4,
             (_, None) => {
                 let what = "modelopt-nvfp4 and comfy-nvfp4 have these names, and nothing says which it is";
                 return Err(Failure::refused(what).help("--from modelopt-nvfp4, or --from comfy-nvfp4"));
@@ -1116,7 +1189,9 @@ impl Pair<'_> {
         let inverse = self.scales.name.ends_with("_scale_inv") || last == "scale";
         let int8 = self.codes.dtype == Dtype::I8;
         let groups = Scaling::blocks(&[32], self.dtype);
-        if self.marker.as_deref() == Some("mxfp8") || self.marker.is_none() && self.from == Some(ComfyMxfp8) {
+        if self.marker.as_deref() == Some("mxfp8")
+            || self.marker.is_none() && self.hints.from == Some(ComfyMxfp8)
+        {
             // With whole tiles of rows, these have the same shape as scales that are not in tiles.
             return Ok((ComfyMxfp8, self.check_tiles(groups)?, [128, 32]));
         }
@@ -1126,26 +1201,53 @@ impl Pair<'_> {
         }
         let given = &self.scales.shape;
         if given.iter().product::<usize>() == 1 && given.len() <= 1 {
-            let layout = match self.from {
+            let layout = match self.hints.from {
                 _ if int8 => Int8Tensor,
                 Some(layout @ (Fp8Tensor | ModeloptFp8 | ComfyFp8)) => layout,
                 _ if self.marker.is_some() || last == "scale_weight" => ComfyFp8,
-                _ if self.modelopt => ModeloptFp8,
+                _ if self.hints.modelopt => ModeloptFp8,
                 _ => Fp8Tensor,
             };
             return Ok((layout, Scaling::per_tensor(self.dtype), [1, 0]));
         }
         let rows = Scaling::blocks(&[1, 0], self.dtype);
-        let block = block_size(self.it).unwrap_or([128, 128]);
-        let blocks = Scaling::blocks(&block, self.dtype);
         let is_matrix = self.shape.len() >= 2;
         if is_matrix && self.fits(rows) && !inverse {
-            Ok((if int8 { Int8Channel } else { Fp8Channel }, rows, [1, 0]))
-        } else if is_matrix && self.fits(blocks) && !int8 {
-            Ok((Fp8Block, blocks, block))
-        } else {
-            let (blocks, rows) = (self.needed(blocks), self.needed(rows));
-            Err(self.misfit(&format!("{blocks} (blocks of {block:?}), {rows} (rows), [1] (the tensor)")))
+            return Ok((if int8 { Int8Channel } else { Fp8Channel }, rows, [1, 0]));
+        }
+        let block = self.block_size()?;
+        let blocks = Scaling::blocks(&block, self.dtype);
+        if is_matrix && self.fits(blocks) && !int8 {
+            return Ok((Fp8Block, blocks, block));
+        }
+        let (blocks, rows) = (self.needed(blocks), self.needed(rows));
+        Err(self.misfit(&format!("{blocks} (blocks of {block:?}), {rows} (rows), [1] (the tensor)")))
+    }
+
+    /// Returns the block size that the configuration says: one of all weights, or those of the groups of compressed-tensors.
+    fn block_size(&self) -> Result<[usize; 2]> {
+        let wrong = |what: String| {
+            Err(Failure::refused(format!("config.json says {what}"))
+                .help("correct it: blocks of another size give other values")
+                .option(format!("--copy '{}.*' to leave the weight as it is", globset::escape(self.module))))
+        };
+        let of_all = self.it.claims().and_then(|claim| claim.get("weight_block_size"));
+        let (key, given) = match of_all.filter(|value| !value.is_null()) {
+            Some(value) => ("weight_block_size", vec![value]),
+            None => ("block_structure", self.hints.groups.blocks(self.module)),
+        };
+        let mut sizes = BTreeSet::new();
+        for value in given.into_iter().filter(|value| !value.is_null()) {
+            let Some(size) = block_structure(value) else {
+                return wrong(format!("{key} {value}, which is no block of rows and columns"));
+            };
+            sizes.insert(size);
+        }
+        let mut sizes = sizes.into_iter();
+        match (sizes.next(), sizes.next()) {
+            (None, _) => Ok([128, 128]),
+            (Some(size), None) => Ok(size),
+            (Some(size), Some(other)) => wrong(format!("blocks of both {size:?} and {other:?}")),
         }
     }
 }
@@ -1158,7 +1260,7 @@ fn scaled(
     scales: &Tensor,
     global: Option<&Tensor>,
     mut others: Vec<Name>,
-    (from, modelopt): (Option<Layout>, bool),
+    hints: &Hints<'_>,
 ) -> Result<Weight> {
     let marker = marker(it, codes, &others)?;
     if it.get("scaled_fp8").is_some() && split(&scales.name).1 == "scale_weight" {
@@ -1188,7 +1290,8 @@ fn scaled(
     }
     let known = scale_dtype(scales);
     let dtype = known.unwrap_or(DType::F32);
-    let pair = Pair { it, codes, scales, dtype, shape, marker, from, modelopt };
+    let module = base.strip_suffix(".weight").unwrap_or(base);
+    let pair = Pair { it, module, codes, scales, dtype, shape, marker, hints };
     if known.is_none() {
         return Err(pair.misfit("F32, BF16, F16, F8_E8M0, F8_E4M3 or U8"));
     }
@@ -1260,18 +1363,18 @@ fn packed_shape(it: &Checkpoint, codes: &Tensor) -> Result<(Vec<usize>, DType)> 
     }
 }
 
-/// Returns the block size in the configuration: compressed-tensors has one in each group, of which all must be the same.
-fn block_size(it: &Checkpoint) -> Option<[usize; 2]> {
-    let claim = it.claims()?;
-    let groups = claim.get("config_groups").and_then(Value::as_object).into_iter().flat_map(Map::values);
-    let mut of_groups = groups.filter_map(|group| group.get("weights")?.get("block_structure")?.as_array());
-    let size = match claim.get("weight_block_size") {
-        Some(size) => size.as_array()?,
-        None => of_groups.next().filter(|first| of_groups.all(|other| other == *first))?,
+/// Reads the rows and columns of a block: `[128, 128]` or, as older configurations have it, `"128x128"`.
+fn block_structure(value: &Value) -> Option<[usize; 2]> {
+    let lengths: Vec<usize> = match value {
+        Value::String(text) => {
+            text.split('x').map(|length| length.trim().parse().ok()).collect::<Option<_>>()?
+        }
+        _ => {
+            let lengths = value.as_array()?.iter();
+            lengths.map(|length| usize::try_from(length.as_u64()?).ok()).collect::<Option<_>>()?
+        }
     };
-    let [rows, columns] = &size[..] else { return None };
-    let length = |value: &Value| usize::try_from(value.as_u64()?).ok().filter(|&n| n > 0);
-    Some([length(rows)?, length(columns)?])
+    lengths.try_into().ok().filter(|lengths: &[usize; 2]| !lengths.contains(&0))
 }
 
 /// Reads the tensor scale, which must be finite and positive.

@@ -2951,15 +2951,65 @@ fn blocks_of_compressed_tensors_are_those_of_its_groups() {
         ("l.weight_scale".into(), Dtype::F32, vec![2, 1], le(&[1.0, 2.0])),
     ];
     write(&src.join("model.safetensors"), &tensors, None);
-    let group = json!({ "targets": ["Linear"], "format": "float-quantized",
-        "weights": { "num_bits": 8, "type": "float", "strategy": "block", "block_structure": [96, 96] } });
-    let config = json!({ "quantization_config": { "quant_method": "compressed-tensors",
-        "format": "float-quantized", "config_groups": { "group_0": group } } });
-    fs::write(src.join("config.json"), config.to_string()).unwrap();
-    ok(dir.path(), "convert src dst --to f32 --quiet");
-    let found = f32s(&read(&dir.path().join("dst/model.safetensors"))["l.weight"].2);
+    let group = |targets: &str, size: Value| {
+        json!({ "targets": [targets], "format": "float-quantized",
+            "weights": { "num_bits": 8, "type": "float", "strategy": "block", "block_structure": size } })
+    };
+    let set = |groups: &[Value]| {
+        let groups: serde_json::Map<_, _> =
+            groups.iter().enumerate().map(|(i, group)| (format!("group_{i}"), group.clone())).collect();
+        let config = json!({ "quantization_config": { "quant_method": "compressed-tensors",
+            "format": "float-quantized", "weight_block_size": null, "config_groups": groups } });
+        fs::write(src.join("config.json"), config.to_string()).unwrap();
+    };
     let expected = |i: usize| if i / 96 < 96 { 1.0 } else { 2.0 };
-    assert!(found.iter().enumerate().all(|(i, &x)| x == expected(i)));
+    for (groups, from) in [
+        (&[group("Linear", json!([96, 96]))][..], ""),
+        (&[group("Linear", json!("96x96"))], ""),
+        (&[group("l", json!([96, 96])), group("z", json!([64, 64]))], ""),
+        (&[group("Linear", json!([64, 64])), group("re:l", json!([96, 96]))], ""),
+        (&[group("other", json!([96, 96]))], "--from fp8-block"),
+    ] {
+        set(groups);
+        ok(dir.path(), &format!("convert src dst --to f32 --force --quiet {from}"));
+        let found = f32s(&read(&dir.path().join("dst/model.safetensors"))["l.weight"].2);
+        assert!(found.iter().enumerate().all(|(i, &x)| x == expected(i)), "{groups:?}");
+    }
+    // What cannot be read, or has two readings, is no size of its own.
+    for groups in [
+        &[group("Linear", json!([96, -1]))][..],
+        &[group("Linear", json!([96, 96, 1]))],
+        &[group("Linear", json!("96"))],
+        &[group("Linear", json!([96, 96])), group("Conv1d", json!([64, 64]))],
+    ] {
+        set(groups);
+        let error = fails(dir.path(), "convert src no --to f32", 3);
+        assert!(error.contains("l.weight: config.json says b"), "{error}");
+        assert!(error.contains("--copy 'l.*' to leave"), "{error}");
+    }
+}
+
+/// A group for each weight takes no longer than one for all.
+#[test]
+fn many_groups_are_read_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let (mut tensors, mut groups) = (Tensors::new(), serde_json::Map::new());
+    for i in 0..8000 {
+        tensors.push((format!("l.{i}.weight"), Dtype::F8_E4M3, vec![2, 2], vec![0x38; 4]));
+        tensors.push((format!("l.{i}.weight_scale"), Dtype::F32, vec![2, 1], le(&[1.0; 2])));
+        let group = json!({ "targets": [format!("l.{i}")],
+            "weights": { "strategy": "channel", "block_structure": [128, 128] } });
+        groups.insert(format!("group_{i}"), group);
+    }
+    write(&src.join("model.safetensors"), &tensors, None);
+    let config = json!({ "quantization_config": { "quant_method": "compressed-tensors",
+        "format": "float-quantized", "config_groups": groups } });
+    fs::write(src.join("config.json"), config.to_string()).unwrap();
+    let start = std::time::Instant::now();
+    ok(dir.path(), "convert src dst --to bf16 --dry-run");
+    assert!(start.elapsed().as_secs() < 8, "{:?}", start.elapsed());
 }
 
 /// Each problem is told once for a weight, and the time grows with their number, not with its square.
