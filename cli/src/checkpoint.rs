@@ -418,10 +418,16 @@ impl Checkpoint {
         }
     }
 
-    /// Returns what says how integers are packed, and the name of its file: `config.json`, or the file that GPTQ and AWQ had before that.
-    pub(crate) fn claims_of_packed(&self) -> Option<(&str, &Value)> {
-        let own = || self.packed_config.as_ref().map(|(name, value)| (&name[..], value));
-        self.claims().map(|claim| ("config.json", claim)).or_else(own)
+    /// Returns what is said of packed integers under the first of these keys that is there, and the name of the file that says it:
+    /// `config.json`, or the file that GPTQ and AWQ had before that.
+    pub(crate) fn claim_of_packed(&self, keys: &[&str]) -> Option<(&str, &Value)> {
+        let own = self.packed_config.iter().map(|(name, value)| (&name[..], value));
+        let mut all = self.claims().map(|claim| ("config.json", claim)).into_iter().chain(own);
+        let said = |claim: &Value, key: &&str| claim.get(*key).is_some_and(|value| !value.is_null());
+        all.find_map(|(file, claim)| {
+            let key = keys.iter().find(|key| said(claim, key))?;
+            Some((file, &claim[*key]))
+        })
     }
 
     pub(crate) fn bytes(&self) -> u64 {

@@ -806,8 +806,8 @@ fn check_companions(it: &Checkpoint, module: &str, has_zero_points: bool) -> Res
 }
 
 /// Returns the version of GPTQModel, if that wrote a checkpoint.
-fn of_gptqmodel(claims: &Value) -> Option<[u32; 2]> {
-    let quantizer = claims.get("meta")?.get("quantizer")?;
+fn of_gptqmodel(it: &Checkpoint) -> Option<[u32; 2]> {
+    let quantizer = it.claim_of_packed(&["meta"])?.1.get("quantizer")?;
     let all = quantizer.as_array().map_or(std::slice::from_ref(quantizer), |all| all);
     let version =
         all.iter().find_map(|it| Some(it.as_str()?.to_lowercase().strip_prefix("gptqmodel:")?.to_owned()))?;
@@ -818,12 +818,12 @@ fn of_gptqmodel(claims: &Value) -> Option<[u32; 2]> {
 /// Returns what is subtracted from the zero points of GPTQ where they are stored. AutoGPTQ subtracts from each zero point, GPTQModel since
 /// 0.9 from whole words, which is the same where none is 0. For 3 bits, GPTQModel subtracted numbers of another order before 7.0, and since
 /// then from each.
-fn less(claims: &Value, bits: u32) -> Less {
-    let format = claims.get("checkpoint_format").or_else(|| claims.get("format")).and_then(Value::as_str);
+fn less(it: &Checkpoint, bits: u32) -> Less {
+    let format = it.claim_of_packed(&["checkpoint_format", "format"]).and_then(|(_, format)| format.as_str());
     if format.is_some_and(|format| format.eq_ignore_ascii_case("gptq_v2")) {
         return Less::Nothing;
     }
-    match of_gptqmodel(claims) {
+    match of_gptqmodel(it) {
         Some(version) if bits == 3 && version >= [7, 0] => Less::One,
         Some(version) if bits == 3 && version >= [0, 9] => {
             Less::Numbers([0x2492_4924, 0x9249_2492, 0x4924_9249])
@@ -843,8 +843,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         })
     };
     let (scales, zeros) = (need("scales")?, need("qzeros")?);
-    let (file, claims) = it.claims_of_packed().unwrap_or(("config.json", &Value::Null));
-    let claim = |key: &str| claims.get(key);
+    let claim = |key: &str| it.claim_of_packed(&[key]).unwrap_or(("config.json", &Value::Null));
     let other = |what: String| {
         Failure::refused(what)
             .help("GPTQ of 2, 3, 4 and 8 bits is read, in the formats gptq and gptq_v2, and AWQ of 4 bits in the format gemm")
@@ -853,12 +852,15 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
     // GPTQModel writes both keys, for AWQ, too.
     let formats = &["gptq", "gptq_v2", "gemm"];
     for (key, known) in [("version", &["gemm"][..]), ("checkpoint_format", formats), ("format", formats)] {
-        let format = claim(key).and_then(Value::as_str).unwrap_or(known[0]).to_lowercase();
+        let (file, format) = claim(key);
+        let format = format.as_str().unwrap_or(known[0]).to_lowercase();
         if !known.contains(&&format[..]) {
             return Err(other(format!("{file} says {key} {format}, which is not read")));
         }
     }
-    if claim("rotation").is_some_and(|rotation| !rotation.is_null()) {
+    if let (file, rotation) = claim("rotation")
+        && !rotation.is_null()
+    {
         let what = format!("{file} says that weights are rotated (rotation)");
         return Err(Failure::not_there(what).help("the rotation cannot be undone here").option(copy()));
     }
@@ -867,8 +869,9 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         return Err(Failure::not_there(what).option(copy()));
     }
     // With `dynamic`, some layers have other bits.
-    let is_dynamic = claim("dynamic").and_then(Value::as_object).is_some_and(|layers| !layers.is_empty());
-    let claimed = claim("bits").and_then(Value::as_u64).filter(|_| !is_dynamic);
+    let is_dynamic = claim("dynamic").1.as_object().is_some_and(|layers| !layers.is_empty());
+    let (file, claimed) = claim("bits");
+    let claimed = claimed.as_u64().filter(|_| !is_dynamic);
     if let Some(bits) = claimed.filter(|bits| !matches!(bits, 2 | 3 | 4 | 8)) {
         return Err(other(format!("{file} says codes of {bits} bits, which are not read")));
     }
@@ -918,8 +921,8 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         && groups > 0
         && (inputs.is_multiple_of(groups) || order.is_some());
     let (true, Some(dtype)) = (fits, dtype) else { return Err(misfit()) };
-    if order.is_none() && claim("desc_act").is_some_and(|value| *value == true) {
-        let what = format!("{file} says desc_act, but {module}g_idx is not there");
+    if order.is_none() && *claim("desc_act").1 == true {
+        let what = format!("{} says desc_act, but {module}g_idx is not there", claim("desc_act").0);
         return Err(Failure::refused(what).help("fetch it").option(copy()));
     }
     let mut group = inputs / groups;
@@ -951,7 +954,7 @@ fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
         global: None,
         zero_points: Some(zeros.name.clone()),
         bits,
-        less: if layout == Layout::Gptq { less(claims, bits) } else { Less::Nothing },
+        less: if layout == Layout::Gptq { less(it, bits) } else { Less::Nothing },
         group_of_input,
         format: Format {
             elem,

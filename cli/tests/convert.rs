@@ -2931,8 +2931,13 @@ fn a_configuration_of_null_hides_no_other() {
     ];
     write(&src.join("model.safetensors"), &tensors, None);
     fs::write(src.join("quantize_config.json"), r#"{"bits":4,"checkpoint_format":"gptq_v2"}"#).unwrap();
-    for config in ["{}", r#"{"quantization_config":null}"#, r#"{"text_config":{"quantization_config":null}}"#]
-    {
+    for config in [
+        "{}",
+        r#"{"quantization_config":null}"#,
+        r#"{"text_config":{"quantization_config":null}}"#,
+        r#"{"quantization_config":{}}"#,
+        r#"{"quantization_config":{"quant_method":"gptq","checkpoint_format":null}}"#,
+    ] {
         fs::write(src.join("config.json"), config).unwrap();
         ok(dir.path(), "convert src dst --to f32 --force --quiet");
         let found = read(&dir.path().join("dst/model.safetensors"));
