@@ -118,8 +118,8 @@ pub(crate) struct Checkpoint {
     pub(crate) config: Option<Value>,
     /// The contents of ModelOpt's `hf_quant_config.json`.
     pub(crate) quant_config: Option<Value>,
-    /// The name and contents of GPTQ's `quantize_config.json`, or AWQ's `quant_config.json`.
-    pub(crate) packed_config: Option<(String, Value)>,
+    /// The names and contents of AWQ's `quant_config.json` and GPTQ's `quantize_config.json`.
+    pub(crate) packed_configs: Vec<(String, Value)>,
     /// The name of the index, and its metadata.
     pub(crate) index: Option<(String, Value)>,
     /// Files that a conversion copies.
@@ -159,7 +159,7 @@ impl Checkpoint {
             tensors: BTreeMap::new(),
             config: None,
             quant_config: None,
-            packed_config: None,
+            packed_configs: Vec::new(),
             index: None,
             others: Vec::new(),
             below: Vec::new(),
@@ -240,7 +240,7 @@ impl Checkpoint {
             } else if name == "hf_quant_config.json" {
                 self.quant_config = Some(json(&file)?);
             } else if PACKED_CONFIGS.contains(&&name[..]) {
-                self.packed_config = Some((name, json(&file)?));
+                self.packed_configs.push((name, json(&file)?));
                 self.others.push(file);
             } else if has_tensors(&name) {
                 self.skipped.push(name);
@@ -419,9 +419,9 @@ impl Checkpoint {
     }
 
     /// Returns what is said of packed integers under the first of these keys that is there, and the name of the file that says it:
-    /// `config.json`, or the file that GPTQ and AWQ had before that.
+    /// `config.json`, or a file that GPTQ and AWQ had before that.
     pub(crate) fn claim_of_packed(&self, keys: &[&str]) -> Option<(&str, &Value)> {
-        let own = self.packed_config.iter().map(|(name, value)| (&name[..], value));
+        let own = self.packed_configs.iter().rev().map(|(name, value)| (&name[..], value));
         let mut all = self.claims().map(|claim| ("config.json", claim)).into_iter().chain(own);
         let said = |claim: &Value, key: &&str| claim.get(*key).is_some_and(|value| !value.is_null());
         all.find_map(|(file, claim)| {

@@ -11,43 +11,58 @@ use crate::checkpoint::Checkpoint;
 use crate::defaults;
 use crate::header::byte_len;
 use crate::layout::{self, Layout};
-use crate::plan::{Input, Job, Output, Plan};
+use crate::plan::{self, Input, Job, Output, Plan};
+
+/// Returns what is a float in the result, but could be quantised or was: configurations name its module.
+fn floats(plan: &Plan) -> impl Iterator<Item = &Job> {
+    let is_kept = |name: &str| plan.kept.get(name).is_some_and(|reason| *reason != "it has that layout");
+    let is_float = move |job: &&Job| match plan.layout {
+        _ if matches!(job.output, Output::Quantise(_)) => false,
+        Some(_) => is_kept(&job.name) || plan.copied_floats.contains(&job.name),
+        None => matches!(job.input, Input::Scaled(..)),
+    };
+    plan.jobs.iter().filter(is_float).filter(|job| !modules(job).is_empty())
+}
+
+/// Returns the module that this name is a part of.
+fn parent(name: &str) -> Option<&str> {
+    name.rsplit_once('.').map(|(parent, _)| parent)
+}
+
+/// Returns the module that loaders may make of experts that are many in the file.
+fn experts(name: &str) -> Option<&str> {
+    Some(&name[..name.find(".experts.")? + ".experts".len()])
+}
+
+/// Returns the names of the modules of a float.
+fn modules(job: &Job) -> Vec<String> {
+    let tensor = job.input.main();
+    let is_scaled = matches!(job.input, Input::Scaled(..));
+    let is_fused = defaults::is_fused_experts(tensor);
+    match job.name.strip_suffix(".weight") {
+        // All experts are in one tensor. Its module has another name in the file, or has several such tensors.
+        Some(module) if is_fused => {
+            parent(module).map(|it| format!("{it}.experts")).into_iter().chain([module.to_owned()]).collect()
+        }
+        Some(module) if is_scaled || tensor.shape.len() == 2 => vec![module.to_owned()],
+        None if is_scaled || is_fused => parent(&job.name).map(str::to_owned).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the names of the modules that are floats, which every configuration has to name.
+fn named(plan: &Plan) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = floats(plan).flat_map(modules).collect();
+    let some: BTreeSet<&str> = quantised(plan).filter_map(experts).collect();
+    let whole = |name: &String| experts(name).filter(|whole| !some.contains(whole)).map(str::to_owned);
+    let whole: Vec<String> = names.iter().filter_map(whole).collect();
+    names.extend(whole);
+    names
+}
 
 /// Returns the names of modules that could be quantised and are not.
 fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
-    let mut names = BTreeSet::new();
-    for job in plan.jobs.iter().filter(|job| !matches!(job.output, Output::Quantise(_))) {
-        let is_kept = plan.kept.get(&job.name).is_some_and(|reason| *reason != "it has that layout");
-        if !is_kept && !plan.copied_floats.contains(&job.name) {
-            continue;
-        }
-        let tensor = job.input.main();
-        let module = job.name.strip_suffix(".weight");
-        match tensor.shape.len() {
-            2 => names.extend(module.map(str::to_owned)),
-            // All experts are in one tensor. Its module has several such tensors, or has another name in the file.
-            3 if defaults::is_fused_experts(tensor) => {
-                let parent = job
-                    .name
-                    .strip_suffix(".weight")
-                    .unwrap_or(&job.name)
-                    .rsplit_once('.')
-                    .map(|(parent, _)| parent);
-                names.extend(parent.map(|parent| match module {
-                    Some(_) => format!("{parent}.experts"),
-                    None => parent.to_owned(),
-                }));
-                names.extend(module.map(str::to_owned));
-            }
-            _ => {}
-        }
-    }
-    // Loaders may make one module of experts that are many in the file.
-    let experts = |name: &str| Some(name[..name.find(".experts.")? + ".experts".len()].to_owned());
-    let some: BTreeSet<_> = quantised(plan).filter_map(experts).collect();
-    let whole: Vec<_> =
-        names.iter().filter_map(|name| experts(name)).filter(|name| !some.contains(name)).collect();
-    names.extend(whole);
+    let mut names = named(plan);
     // A last layer that is tied to an embedding is in no file, but is a module.
     if it.config.is_some() {
         let model = defaults::model_type(it);
@@ -66,9 +81,8 @@ fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
 
 /// Returns the names of the weights that are quantised in the result, including those that stay what they were.
 fn quantised(plan: &Plan) -> impl Iterator<Item = &str> {
-    let is_there = |job: &&Job| plan.kept.get(&job.name) == Some(&"it has that layout");
-    let is_quantised = move |job: &&Job| matches!(job.output, Output::Quantise(_)) || is_there(job);
-    plan.jobs.iter().filter(is_quantised).map(|job| &job.name[..])
+    let made = plan.jobs.iter().filter(|job| matches!(job.output, Output::Quantise(_)));
+    made.map(|job| &job.name[..]).chain(plan.left.keys().map(|name| &name[..]))
 }
 
 /// Returns what compressed-tensors does not quantise. Its names are those of modules, which transformers may call otherwise than files do.
@@ -211,10 +225,11 @@ fn producer() -> Value {
 pub(crate) fn quant_config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     let Some(&(layout, _)) = plan.layout.as_ref() else {
         // Weights that stay quantised need it.
-        let mut config = it.quant_config.clone().filter(|_| plan.left)?;
-        let names = config.get_mut("quantization")?.as_object_mut()?.entry("exclude_modules");
-        dequantised(plan, names.or_insert_with(|| json!([])));
-        forget_caches(plan, config.get_mut("quantization")?.as_object_mut()?);
+        let mut config = it.quant_config.clone().filter(|_| !plan.left.is_empty())?;
+        if let Some(own) = config.get_mut("quantization").and_then(Value::as_object_mut) {
+            dequantised(plan, own, "exclude_modules");
+            forget_caches(plan, own);
+        }
         return Some(pretty(&config));
     };
     if !matches!(layout, Layout::ModeloptFp8 | Layout::ModeloptNvfp4) {
@@ -229,36 +244,49 @@ pub(crate) fn quant_config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     Some(pretty(&json!({ "producer": producer(), "quantization": quantisation })))
 }
 
-/// Returns the names of modules that are no longer quantised. Experts in one tensor are a parameter of theirs.
-fn no_longer(plan: &Plan) -> BTreeSet<&str> {
-    let now = plan.jobs.iter().filter(|job| matches!(job.input, Input::Scaled(..)));
-    now.filter_map(|job| job.name.strip_suffix(".weight").or_else(|| Some(job.name.rsplit_once('.')?.0)))
-        .collect()
-}
-
-/// Adds the names of modules that are no longer quantised.
-fn dequantised(plan: &Plan, names: &mut Value) {
-    let mut all = names.as_array().cloned().unwrap_or_default();
-    all.extend(no_longer(plan).into_iter().map(Value::from));
-    *names = all.into();
+/// Adds the names of modules that are no longer quantised to a list, and to those of other versions of a loader that are there.
+fn dequantised(plan: &Plan, claim: &mut Map<String, Value>, list: &str) {
+    let names = named(plan);
+    for key in ["modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules"] {
+        let given = claim.get(key).and_then(Value::as_array).cloned();
+        if !names.is_empty() && (key == list || given.is_some()) {
+            let all = given.into_iter().flatten().chain(names.iter().cloned().map(Value::from));
+            claim.insert(key.to_owned(), all.collect());
+        }
+    }
 }
 
 /// Says in the configuration of GPTQ which modules are no longer quantised: it has no list of them, but rules for names, of which the first
-/// that fits decides.
-fn dequantised_of_gptq(plan: &Plan, rules: &mut Value) {
-    let now = no_longer(plan).into_iter().map(|name| (format!("-:^{}$", regex::escape(name)), json!({})));
-    let given = rules.as_object().cloned().unwrap_or_default();
-    *rules = Value::Object(now.chain(given).collect());
+/// that fits decides. Some engines look for the module that they make of several.
+fn dequantised_of_gptq(plan: &Plan, claim: &mut Map<String, Value>) {
+    let mut names = named(plan);
+    let some: BTreeSet<String> = quantised(plan).map(plan::fused).collect();
+    let mut parts: BTreeMap<String, usize> = BTreeMap::new();
+    for job in floats(plan).filter(|job| experts(&job.name).is_none()) {
+        *parts.entry(plan::fused(&job.name)).or_default() += 1;
+    }
+    let whole = parts.into_iter().filter(|(name, parts)| *parts > 1 && !some.contains(name));
+    names.extend(whole.filter_map(|(name, _)| name.strip_suffix(".weight").map(str::to_owned)));
+    if !names.is_empty() {
+        let given = claim.get("dynamic").and_then(Value::as_object).cloned().unwrap_or_default();
+        let now = names.iter().map(|name| (format!("-:^{}$", regex::escape(name)), json!({})));
+        claim.insert("dynamic".to_owned(), now.chain(given).collect());
+    }
 }
 
 /// Says in the quantisation of a configuration which modules are no longer quantised, and that scales of caches are gone.
-fn say_dequantised(plan: &Plan, claim: &mut Map<String, Value>, method: &str) {
-    match method {
-        "gptq" => dequantised_of_gptq(plan, claim.entry("dynamic").or_insert_with(|| json!({}))),
-        "compressed-tensors" | "modelopt" => {
-            dequantised(plan, claim.entry("ignore").or_insert_with(|| json!([])));
-        }
-        _ => dequantised(plan, claim.entry("modules_to_not_convert").or_insert_with(|| json!([]))),
+fn say_dequantised(plan: &Plan, claim: &mut Map<String, Value>) {
+    let is_left = |is: fn(Layout) -> bool| plan.left.values().any(|&layout| is(layout));
+    let has_ignore = |layout: Layout| {
+        layout.is_of_compressed_tensors() || matches!(layout, Layout::ModeloptFp8 | Layout::ModeloptNvfp4)
+    };
+    let method = claim.get("quant_method").and_then(Value::as_str);
+    if is_left(|layout| layout == Layout::Gptq) {
+        dequantised_of_gptq(plan, claim);
+    } else if method.map_or(is_left(has_ignore), |it| ["compressed-tensors", "modelopt"].contains(&it)) {
+        dequantised(plan, claim, "ignore");
+    } else {
+        dequantised(plan, claim, "modules_to_not_convert");
     }
     forget_caches(plan, claim);
 }
@@ -272,18 +300,18 @@ fn forget_caches(plan: &Plan, claim: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the file that GPTQ and AWQ have beside `config.json`, and its name, if weights are no longer quantised and others stay so.
-pub(crate) fn packed_config<'a>(it: &'a Checkpoint, plan: &Plan) -> Option<(&'a str, Vec<u8>)> {
-    let (name, config) = it.packed_config.as_ref()?;
-    if !plan.left || no_longer(plan).is_empty() {
-        return None;
+/// Returns the files that GPTQ and AWQ have beside `config.json`, if weights are no longer quantised and others stay so.
+pub(crate) fn packed_configs<'a>(it: &'a Checkpoint, plan: &Plan) -> Vec<(&'a str, Vec<u8>)> {
+    let is_about_left = plan.left.values().any(|layout| layout.is_read_alone());
+    if plan.layout.is_some() || !is_about_left || floats(plan).next().is_none() {
+        return Vec::new();
     }
-    let mut config = config.clone();
-    let object = config.as_object_mut()?;
-    let of_file = if name == "quantize_config.json" { "gptq" } else { "awq" };
-    let method = object.get("quant_method").and_then(Value::as_str).unwrap_or(of_file).to_owned();
-    say_dequantised(plan, object, &method);
-    Some((name, pretty(&config)))
+    let rewritten = it.packed_configs.iter().filter_map(|(name, config)| {
+        let mut config = config.clone();
+        say_dequantised(plan, config.as_object_mut()?);
+        Some((&name[..], pretty(&config)))
+    });
+    rewritten.collect()
 }
 
 /// Returns the quantisation in a configuration, where [`Checkpoint::claims`] finds it.
@@ -310,17 +338,13 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     let object = config.as_object_mut()?;
     if plan.jobs.iter().any(|job| !matches!(job.output, Output::Copy)) {
         // Weights that stay quantised need the configuration of the source, which also names those that are not quantised.
-        let still = plan.left && it.claims().is_some();
-        if still
-            && plan.layout.is_none()
-            && let Some(value) = claim(object)
-        {
-            let method = value.get("quant_method").and_then(Value::as_str).unwrap_or("").to_owned();
-            say_dequantised(plan, value, &method);
-        }
-        if !still {
+        if plan.left.is_empty() || it.claims().is_none() {
             object.shift_remove("quantization_config");
             remove_others(object);
+        } else if plan.layout.is_none()
+            && let Some(value) = claim(object).filter(|value| !value.is_empty())
+        {
+            say_dequantised(plan, value);
         }
     }
     if let Some(value) = quantisation(it, plan) {

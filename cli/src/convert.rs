@@ -1048,9 +1048,10 @@ fn work(
 /// Writes the files of a result beside those of its tensors: copies, configurations and index.
 fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     // A configuration of packed weights is not copied where none of them is left.
-    let has_packed = plan.left || !plan.from.split('+').any(|layout| ["awq", "gptq"].contains(&layout));
-    let packed = config::packed_config(it, plan);
-    let is_rewritten = |name: &str| packed.as_ref().is_some_and(|(rewritten, _)| *rewritten == name);
+    let has_packed =
+        !plan.left.is_empty() || !plan.from.split('+').any(|layout| ["awq", "gptq"].contains(&layout));
+    let packed = config::packed_configs(it, plan);
+    let is_rewritten = |name: &str| packed.iter().any(|(rewritten, _)| *rewritten == name);
     let is_packed = |name: &str| PACKED_CONFIGS.contains(&name);
     let stays = |file: &&PathBuf| {
         let name = file_name(file);
@@ -1064,7 +1065,7 @@ fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
         fs::create_dir_all(&to).map_err(on(&to))?;
         copy(&it.root.join(file), &to)?;
     }
-    if let Some((name, config)) = &packed {
+    for (name, config) in &packed {
         publish(dir, name, config)?;
     }
     if let Some(config) = config::config(it, plan) {

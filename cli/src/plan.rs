@@ -209,8 +209,8 @@ pub(crate) struct Plan {
     pub(crate) high: Option<DType>,
     pub(crate) hash: String,
     pub(crate) warnings: Vec<String>,
-    /// Whether some weights stay quantised as they are.
-    pub(crate) left: bool,
+    /// The weights that stay quantised as they are, and their layouts.
+    pub(crate) left: BTreeMap<Name, Layout>,
 }
 
 fn globs(patterns: &[String]) -> Result<GlobSet> {
@@ -368,7 +368,7 @@ const fn comfy_format(layout: Layout) -> Option<&'static str> {
 }
 
 /// Returns a name that is common to tensors that engines fuse, and that therefore need one factor.
-fn fused(name: &str) -> String {
+pub(crate) fn fused(name: &str) -> String {
     for (parts, whole) in [
         (&["q_proj", "k_proj", "v_proj"][..], "qkv_proj"),
         (&["gate_proj", "up_proj"], "gate_up_proj"),
@@ -802,7 +802,7 @@ impl Plan {
             high,
             hash: String::new(),
             warnings: Vec::new(),
-            left: false,
+            left: BTreeMap::new(),
         };
         let idle = idle_patterns(it, found, args)?;
         // A pattern that fits no tensor may be why one was not left out: the help names such patterns.
@@ -901,7 +901,7 @@ impl Plan {
     /// Refuses codes without a scale beside weights that have scales: readers, this program among them, would take the scale for lost.
     /// Tensors that --copy names are taken as they are.
     fn check_lone_codes(&self, planner: &Planner<'_>, found: &Recognised) -> Result<()> {
-        if self.layout.is_none() && !self.left {
+        if self.layout.is_none() && self.left.is_empty() {
             return Ok(());
         }
         let is_lone = |job: &&Job| {
@@ -1091,7 +1091,7 @@ impl Plan {
 
     /// Lets a weight stay quantised as it is. Notes an error if the result has another layout, because a configuration describes only one.
     fn leave(&mut self, planner: &mut Planner<'_>, weight: &Weight) {
-        self.left = true;
+        self.left.insert(weight.name.clone(), weight.layout);
         self.scales.insert(planner.it.tensors[&weight.scales].dtype);
         let error = match planner.layout {
             Some(layout) if layout == weight.layout && planner.has_other_groups(weight) => {

@@ -2859,7 +2859,19 @@ fn what_is_all_copied_lies_beside_nothing() {
     assert!(error.contains("--copy 'no' matches no tensor"), "{error}");
 }
 
-/// What is no longer quantised beside experts or layers that are: as the loaders of each configuration look for it.
+/// Small layers of GPTQ, of 4 bits.
+fn gptq_layers(names: &[&str]) -> Tensors {
+    let layer = |name: &&str| {
+        [
+            (format!("{name}.qweight"), Dtype::I32, vec![4, 32], vec![0x21; 512]),
+            (format!("{name}.qzeros"), Dtype::I32, vec![1, 4], vec![0x77; 16]),
+            (format!("{name}.scales"), Dtype::F32, vec![1, 32], le(&[1.0; 32])),
+        ]
+    };
+    names.iter().flat_map(layer).collect()
+}
+
+/// What is no longer quantised beside experts or layers that are: as loaders look for it (in `dynamic`: GPTQModel and vLLM).
 #[test]
 fn configurations_of_gpt_oss_and_gptq_name_what_becomes_a_float() {
     let dir = tempfile::tempdir().unwrap();
@@ -2878,13 +2890,7 @@ fn configurations_of_gpt_oss_and_gptq_name_what_becomes_a_float() {
     let config = json_of(&dir.path().join("dst/config.json"));
     assert_eq!(config["quantization_config"]["modules_to_not_convert"], json!(["x", "l.1.experts"]));
 
-    let mut tensors: Tensors = Vec::new();
-    for name in ["l.0.up_proj", "l.1.up_proj"] {
-        tensors.push((format!("{name}.qweight"), Dtype::I32, vec![4, 32], vec![0x21; 512]));
-        tensors.push((format!("{name}.qzeros"), Dtype::I32, vec![1, 4], vec![0x77; 16]));
-        tensors.push((format!("{name}.scales"), Dtype::F32, vec![1, 32], le(&[1.0; 32])));
-    }
-    write(&src.join("model.safetensors"), &tensors, None);
+    write(&src.join("model.safetensors"), &gptq_layers(&["l.0.up_proj", "l.1.up_proj"]), None);
     let rule = json!({ "+:.*": { "bits": 4 } });
     let config = json!({ "quantization_config": { "quant_method": "gptq", "bits": 4, "dynamic": rule } });
     fs::write(src.join("config.json"), config.to_string()).unwrap();
@@ -3041,13 +3047,7 @@ fn other_configurations_follow_what_becomes_a_float() {
     let dir = tempfile::tempdir().unwrap();
     let src = dir.path().join("src");
     fs::create_dir(&src).unwrap();
-    let mut tensors: Tensors = Vec::new();
-    for name in ["l.0.up_proj", "l.1.up_proj"] {
-        tensors.push((format!("{name}.qweight"), Dtype::I32, vec![4, 32], vec![0x21; 512]));
-        tensors.push((format!("{name}.qzeros"), Dtype::I32, vec![1, 4], vec![0x77; 16]));
-        tensors.push((format!("{name}.scales"), Dtype::F32, vec![1, 32], le(&[1.0; 32])));
-    }
-    write(&src.join("model.safetensors"), &tensors, None);
+    write(&src.join("model.safetensors"), &gptq_layers(&["l.0.up_proj", "l.1.up_proj"]), None);
     fs::write(src.join("config.json"), "{}").unwrap();
     let text = r#"{"bits":4}"#;
     fs::write(src.join("quantize_config.json"), text).unwrap();
@@ -3055,6 +3055,14 @@ fn other_configurations_follow_what_becomes_a_float() {
     let config = json_of(&dir.path().join("dst/quantize_config.json"));
     assert_eq!(config, json!({ "bits": 4, "dynamic": { r"-:^l\.1\.up_proj$": {} } }));
     ok(dir.path(), "verify src dst");
+    // So does the other file, if both are there. What it says of a method does not count.
+    fs::write(src.join("quant_config.json"), r#"{"bits":4,"method":"awq"}"#).unwrap();
+    ok(dir.path(), "convert src dst --to f32 --copy l.0.* --force --quiet");
+    for name in ["quant_config.json", "quantize_config.json"] {
+        let config = json_of(&dir.path().join("dst").join(name));
+        assert_eq!(config["dynamic"], json!({ r"-:^l\.1\.up_proj$": {} }), "{name}");
+    }
+    fs::remove_file(src.join("quant_config.json")).unwrap();
     // Where nothing becomes a float, it is copied.
     ok(dir.path(), "convert src dst --to f32 --copy * --force --quiet");
     assert_eq!(fs::read_to_string(dir.path().join("dst/quantize_config.json")).unwrap(), text);
@@ -3075,4 +3083,48 @@ fn other_configurations_follow_what_becomes_a_float() {
     ok(dir.path(), "convert fp8 out --to bf16 --copy l.0.* --force --quiet");
     let config = json_of(&dir.path().join("out/config.json"));
     assert!(config["quantization_config"]["kv_cache_scheme"].is_object(), "{config}");
+}
+
+/// The experts of a layer are one module for loaders, and layers that are fused one for some: configurations name these, too.
+#[test]
+fn configurations_name_what_loaders_make_of_several() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let names = ["l.0.mlp.experts.0", "l.0.mlp.experts.1", "l.1.mlp.experts.0", "l.1.mlp.experts.1"];
+    let weights: Vec<String> = names.iter().map(|name| format!("{name}.up_proj.weight")).collect();
+    matrices(&at("src"), &weights.iter().map(|name| &name[..]).collect::<Vec<_>>(), "{}");
+    for (to, key) in [("fp8-block", "modules_to_not_convert"), ("fp8-channel", "ignore")] {
+        ok(dir.path(), &format!("convert src quantised --to {to} --force --quiet"));
+        for (copy, has) in [("l.0.*", true), ("*experts.0.*", false)] {
+            ok(dir.path(), &format!("convert quantised out --to bf16 --copy {copy} --force --quiet"));
+            let config = &json_of(&at("out/config.json"))["quantization_config"];
+            let list = config[key].as_array().unwrap();
+            assert_eq!(list.contains(&json!("l.1.mlp.experts")), has, "{to} {copy}: {config}");
+            assert!(list.contains(&json!("l.1.mlp.experts.1.up_proj")), "{to} {copy}: {config}");
+            assert!(!list.contains(&json!("l.0.mlp.experts")), "{to} {copy}: {config}");
+        }
+    }
+
+    let mut names = names.map(|name| format!("{name}.up_proj")).to_vec();
+    for layer in ["l.0.attn", "l.1.attn"] {
+        names.extend(["q_proj", "k_proj", "v_proj"].map(|name| format!("{layer}.{name}")));
+    }
+    fs::create_dir(at("gptq")).unwrap();
+    let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
+    write(&at("gptq/model.safetensors"), &gptq_layers(&names), None);
+    // The tensors say what they are, even if the configuration does not.
+    for method in [json!("gptq"), Value::Null] {
+        let config = json!({ "quantization_config": { "quant_method": method, "bits": 4 } });
+        fs::write(at("gptq/config.json"), config.to_string()).unwrap();
+        ok(dir.path(), "convert gptq out --to f32 --copy l.0.* --force --quiet");
+        let config = &json_of(&at("out/config.json"))["quantization_config"];
+        for rule in [r"-:^l\.1\.mlp\.experts$", r"-:^l\.1\.attn\.qkv_proj$", r"-:^l\.1\.attn\.k_proj$"] {
+            assert!(config["dynamic"][rule].is_object(), "{config}");
+        }
+        assert!(config.get("modules_to_not_convert").is_none(), "{config}");
+        // Where a part stays quantised, the whole is no float.
+        ok(dir.path(), "convert gptq out --to f32 --copy l.0.* --copy *1.attn.k_proj* --force --quiet");
+        let config = &json_of(&at("out/config.json"))["quantization_config"];
+        assert!(config["dynamic"].get(r"-:^l\.1\.attn\.qkv_proj$").is_none(), "{config}");
+    }
 }
