@@ -314,12 +314,16 @@ pub(crate) fn packed_configs<'a>(it: &'a Checkpoint, plan: &Plan) -> Vec<(&'a st
     rewritten.collect()
 }
 
-/// Returns the quantisation in a configuration, where [`Checkpoint::claims`] finds it.
+/// Returns the quantisation in a configuration, where [`Checkpoint::claims`] finds it, and removes others.
 fn claim(object: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
-    let known = ["quantization_config", "compression_config"];
-    let value = match known.into_iter().find(|key| object.get(*key).is_some_and(|it| !it.is_null())) {
-        Some(key) => object.get_mut(key),
-        None => object.get_mut("text_config")?.get_mut("quantization_config"),
+    let is_said = |object: &Map<String, Value>, key: &str| object.get(key).is_some_and(|it| !it.is_null());
+    if is_said(object, "quantization_config") {
+        remove_others(object);
+        return object.get_mut("quantization_config")?.as_object_mut();
+    }
+    let value = match is_said(object, "compression_config") {
+        true => object.get_mut("compression_config"),
+        false => object.get_mut("text_config")?.get_mut("quantization_config"),
     };
     value?.as_object_mut()
 }
@@ -336,7 +340,9 @@ fn remove_others(object: &mut Map<String, Value>) {
 pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     let mut config = it.config.clone()?;
     let object = config.as_object_mut()?;
-    if plan.jobs.iter().any(|job| !matches!(job.output, Output::Copy)) {
+    // Tensors that were dropped may be quantised weights, or scales of caches.
+    let is_dropped = !plan.dropped.is_empty() && plan.from.split('+').any(|it| Layout::named(it).is_some());
+    if is_dropped || plan.jobs.iter().any(|job| !matches!(job.output, Output::Copy)) {
         // Weights that stay quantised need the configuration of the source, which also names those that are not quantised.
         if plan.left.is_empty() || it.claims().is_none() {
             object.shift_remove("quantization_config");

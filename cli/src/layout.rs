@@ -244,9 +244,11 @@ const ZERO_POINTS: &str = "weight_zero_point";
 const EMBEDDINGS: [&str; 5] = ["embed_tokens", "word_embeddings", "tok_embeddings", "wte", "shared"];
 const MARKERS: [&str; 3] = ["comfy_quant", "weight_shape", "g_idx"];
 
-/// Whether a tensor is called like a scale of a cache or an attention.
+/// Whether a tensor is called like a scale of a cache of keys and values: older checkpoints have it as that of what their layers put out.
 pub(crate) fn is_called_of_cache(name: &str) -> bool {
-    CACHES.contains(&split(name).1)
+    let (module, last) = split(name);
+    let is_of_keys = || ["k_proj.", "v_proj."].iter().any(|end| module.ends_with(end));
+    CACHES[..3].contains(&last) || last == "output_scale" && is_of_keys()
 }
 
 /// Splits off the last part of a name: `model.layers.0.weight` -> (`model.layers.0.`, `weight`).

@@ -3128,3 +3128,85 @@ fn configurations_name_what_loaders_make_of_several() {
         assert!(config["dynamic"].get(r"-:^l\.1\.attn\.qkv_proj$").is_none(), "{config}");
     }
 }
+
+/// A checkpoint of some fp8-channel weights and scales of caches, with a configuration that is changed by `change`.
+fn with_caches(dir: &Path, names: &[&str], caches: &[&str], change: &dyn Fn(&mut Value)) {
+    let weights: Vec<String> = names.iter().map(|name| format!("{name}.weight")).collect();
+    matrices(&dir.join("plain"), &weights.iter().map(|name| &name[..]).collect::<Vec<_>>(), "{}");
+    ok(dir, "convert plain src --to fp8-channel --force --quiet");
+    let file = dir.join("src/model.safetensors");
+    let mut tensors: Tensors =
+        read(&file).into_iter().map(|(name, (dtype, shape, bytes))| (name, dtype, shape, bytes)).collect();
+    tensors.extend(caches.iter().map(|name| ((*name).into(), Dtype::F32, vec![1], le(&[0.5]))));
+    write(&file, &tensors, None);
+    let mut config = json_of(&dir.join("src/config.json"));
+    config["quantization_config"]["kv_cache_scheme"] = json!({ "num_bits": 8 });
+    change(&mut config);
+    fs::write(dir.join("src/config.json"), config.to_string()).unwrap();
+}
+
+/// Configurations follow what is dropped where everything else is copied, too.
+#[test]
+fn configurations_follow_what_is_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = || json_of(&dir.path().join("out/config.json"));
+    let caches = ["a.attn.k_scale", "a.attn.v_scale"];
+    with_caches(dir.path(), &["a.up_proj"], &caches, &|_| ());
+    for how in ["--keep a.up*", "--copy *up_proj*", "--drop *k_scale --copy *"] {
+        ok(dir.path(), &format!("convert src out --to bf16 {how} --force --quiet"));
+        let claim = &config()["quantization_config"];
+        let has_caches = how.ends_with("--copy *");
+        assert_eq!(claim["kv_cache_scheme"].is_object(), has_caches, "{how}: {claim}");
+        assert!(claim["config_groups"].is_object(), "{how}: {claim}");
+    }
+    ok(
+        dir.path(),
+        "convert src out --to bf16 --drop *k_scale --copy *v_scale --copy *up_proj* --force --quiet",
+    );
+    assert!(config()["quantization_config"]["kv_cache_scheme"].is_null());
+    // The only quantised weight is gone.
+    ok(
+        dir.path(),
+        "convert src out --to bf16 --drop *up_proj* --copy *k_scale --copy *v_scale --force --quiet",
+    );
+    assert!(config().get("quantization_config").is_none(), "{}", config());
+    assert_eq!(ok(dir.path(), "inspect out --json")["problems"], json!([]));
+    // Scales of what an attention puts out are those of no cache; those of keys and values are.
+    for (other, is_cache) in [("a.attn.output_scale", false), ("a.attn.k_proj.output_scale", true)] {
+        with_caches(dir.path(), &["a.up_proj", "b.up_proj"], &[&caches[..], &[other]].concat(), &|_| ());
+        let copy = "--copy a.up_proj* --copy *k_scale --copy *v_scale";
+        ok(dir.path(), &format!("convert src out --to bf16 {copy} --force --quiet"));
+        let claim = &config()["quantization_config"];
+        assert_eq!(claim["kv_cache_scheme"].is_null(), is_cache, "{other}: {claim}");
+    }
+    // One configuration is left of several.
+    with_caches(dir.path(), &["a.up_proj", "b.up_proj"], &[], &|config| {
+        config["compression_config"] = config["quantization_config"].clone();
+    });
+    ok(dir.path(), "convert src out --to bf16 --copy a.* --force --quiet");
+    assert_eq!(config()["quantization_config"]["ignore"], json!(["lm_head", "re:.*lm_head.*", "b.up_proj"]));
+    assert!(config().get("compression_config").is_none(), "{}", config());
+    // A file of GPTQ that is about other weights stays as it is, and so does one of ModelOpt that says nothing.
+    fs::write(dir.path().join("src/quantize_config.json"), "{}").unwrap();
+    ok(dir.path(), "convert src out --to bf16 --copy a.* --force --quiet");
+    assert_eq!(fs::read_to_string(dir.path().join("out/quantize_config.json")).unwrap(), "{}");
+    let config = json!({ "quantization_config": { "quant_method": "modelopt", "exclude_modules": ["x"] } });
+    ok(dir.path(), "convert plain src --to modelopt-fp8 --force --quiet");
+    fs::write(dir.path().join("src/config.json"), config.to_string()).unwrap();
+    fs::write(dir.path().join("src/hf_quant_config.json"), r#"{"producer":{}}"#).unwrap();
+    ok(dir.path(), "convert src out --to bf16 --copy a.* --force --quiet");
+    assert_eq!(json_of(&dir.path().join("out/hf_quant_config.json")), json!({ "producer": {} }));
+    let claim = &json_of(&dir.path().join("out/config.json"))["quantization_config"];
+    assert_eq!(
+        [&claim["ignore"], &claim["exclude_modules"]],
+        [&json!(["b.up_proj"]), &json!(["x", "b.up_proj"])]
+    );
+    // Of the lists that versions of vLLM read, each that is there says it.
+    ok(dir.path(), "convert plain src --to fp8-block --force --quiet");
+    let config = json!({ "quantization_config": { "quant_method": "fp8", "ignored_layers": ["x"] } });
+    fs::write(dir.path().join("src/config.json"), config.to_string()).unwrap();
+    ok(dir.path(), "convert src out --to bf16 --copy a.* --force --quiet");
+    let claim = &json_of(&dir.path().join("out/config.json"))["quantization_config"];
+    assert_eq!(claim["ignored_layers"], json!(["x", "b.up_proj"]));
+    assert_eq!(claim["modules_to_not_convert"], json!(["b.up_proj"]));
+}
