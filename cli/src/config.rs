@@ -1,6 +1,7 @@
 //! `config.json` and the index of a result.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use regex::Regex;
 use safetensors::Dtype;
@@ -14,7 +15,7 @@ use crate::layout::{self, Layout};
 use crate::plan::{self, Input, Job, Output, Plan};
 
 /// Returns what is a float in the result, but could be quantised or was: configurations name its module.
-fn floats(plan: &Plan) -> impl Iterator<Item = &Job> {
+pub(crate) fn floats(plan: &Plan) -> impl Iterator<Item = &Job> {
     let is_kept = |name: &str| plan.kept.get(name).is_some_and(|reason| *reason != "it has that layout");
     let is_float = move |job: &&Job| match plan.layout {
         _ if matches!(job.output, Output::Quantise(_)) => false,
@@ -30,7 +31,7 @@ fn parent(name: &str) -> Option<&str> {
 }
 
 /// Returns the module that loaders may make of experts that are many in the file.
-fn experts(name: &str) -> Option<&str> {
+pub(crate) fn experts(name: &str) -> Option<&str> {
     Some(&name[..name.find(".experts.")? + ".experts".len()])
 }
 
@@ -60,6 +61,18 @@ fn named(plan: &Plan) -> BTreeSet<String> {
     names
 }
 
+/// Returns a float that has no module of its own, such as all experts of a layer, and a quantised weight of the same module:
+/// configurations name modules as a whole.
+pub(crate) fn parted(plan: &Plan) -> Option<(&str, &str)> {
+    let quantised: BTreeSet<&str> = quantised(plan).collect();
+    floats(plan).filter(|job| !job.name.ends_with(".weight")).find_map(|job| {
+        let module = format!("{}.", modules(job).first()?);
+        let from = (Bound::Included(&module[..]), Bound::Unbounded);
+        let (name, other) = (&job.name[..], *quantised.range::<str, _>(from).next()?);
+        other.starts_with(&module).then_some((name, other))
+    })
+}
+
 /// Returns the names of modules that could be quantised and are not.
 fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
     let mut names = named(plan);
@@ -80,7 +93,7 @@ fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
 }
 
 /// Returns the names of the weights that are quantised in the result, including those that stay what they were.
-fn quantised(plan: &Plan) -> impl Iterator<Item = &str> {
+pub(crate) fn quantised(plan: &Plan) -> impl Iterator<Item = &str> {
     let made = plan.jobs.iter().filter(|job| matches!(job.output, Output::Quantise(_)));
     made.map(|job| &job.name[..]).chain(plan.left.keys().map(|name| &name[..]))
 }

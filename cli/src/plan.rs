@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::args::{Convert, Rule, Switch};
 use crate::checkpoint::{Checkpoint, Name, Shape, Shapes, Tensor, hex};
+use crate::config;
 use crate::defaults;
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result, suggestion};
@@ -825,6 +826,7 @@ impl Plan {
         }
         plan.check_parts(args, found)?;
         plan.check_lone_codes(&planner, found)?;
+        plan.check_modules(it)?;
         plan.name_exponents(found);
         plan.groups = planner.groups.len();
         plan.warnings.extend(idle.iter().map(|(option, pattern)| {
@@ -934,6 +936,34 @@ impl Plan {
         };
         let what = format!("{dtype} without a scale, beside {beside}: readers would expect a scale for it");
         Err(Failure::usage(what).tensor(&lone.name).help(help))
+    }
+
+    /// Refuses modules of which a part is quantised, where the configuration can only name the whole.
+    fn check_modules(&self, it: &Checkpoint) -> Result<()> {
+        let has_names = it.claims().is_some() || it.config.is_some() && self.layout.is_some();
+        let Some((float, other)) = config::parted(self).filter(|_| has_names) else { return Ok(()) };
+        let what = format!(
+            "it would be a float in one module with {other}, which is quantised in the result: config.json names only whole modules"
+        );
+        let help = "give both the same: --keep, --only and --copy must match both of them, or neither";
+        Err(Failure::usage(what).tensor(float).help(help))
+    }
+
+    /// Warns of weights that engines load as one, if only some of them are quantised.
+    fn warn_of_parts(&mut self) {
+        let whole = |name: &str| {
+            let experts = config::experts(name).filter(|_| defaults::is_one_expert(name));
+            experts.map_or_else(|| fused(name), str::to_owned)
+        };
+        let quantised: HashSet<String> = config::quantised(self).map(whole).collect();
+        let mut parts = config::floats(self).filter(|job| quantised.contains(&whole(&job.name)));
+        if let Some(first) = parts.next() {
+            let n = count(1 + parts.count() as u64, "weight");
+            self.warnings.push(format!(
+                "{n} such as {}: a float, while others that engines load as one with it are quantised (q, k and v; gate and up; the experts of a layer); some engines refuse that",
+                first.name
+            ));
+        }
     }
 
     /// Returns the error that no tensor becomes what is asked for, with the patterns that fit no tensor, or why the first ones stay.
@@ -1153,6 +1183,9 @@ impl Plan {
         if let Some(plain) = self.plain.filter(|dtype| dtype.bits() <= 8 && it.config.is_some()) {
             self.warnings
                 .push(format!("config.json keeps its dtype, because loaders do not build models of {plain}"));
+        }
+        if it.config.is_some() {
+            self.warn_of_parts();
         }
         let Some((layout, _)) = &self.layout else { return };
         let (layout, [block_rows, block_cols]) = (*layout, planner.block_size);

@@ -3123,10 +3123,53 @@ fn configurations_name_what_loaders_make_of_several() {
         }
         assert!(config.get("modules_to_not_convert").is_none(), "{config}");
         // Where a part stays quantised, the whole is no float.
-        ok(dir.path(), "convert gptq out --to f32 --copy l.0.* --copy *1.attn.k_proj* --force --quiet");
+        let error =
+            line(dir.path(), "convert gptq out --to f32 --copy l.0.* --copy *1.attn.k_proj* --force").stderr;
+        let error = String::from_utf8_lossy(&error);
+        assert!(error.contains("2 weights such as l.1.attn.q_proj.weight: a float, while"), "{error}");
         let config = &json_of(&at("out/config.json"))["quantization_config"];
         assert!(config["dynamic"].get(r"-:^l\.1\.attn\.qkv_proj$").is_none(), "{config}");
     }
+}
+
+/// A configuration can name only whole modules: what parts one is refused.
+#[test]
+fn modules_are_quantised_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let mut tensors: Tensors = Vec::new();
+    for name in ["l.experts.down_proj", "l.experts.gate_up_proj"] {
+        tensors.push((format!("{name}_blocks"), Dtype::U8, vec![2, 4, 1, 16], vec![0x21; 128]));
+        tensors.push((format!("{name}_scales"), Dtype::U8, vec![2, 4, 1], vec![127; 8]));
+    }
+    write(&src.join("model.safetensors"), &tensors, None);
+    fs::write(src.join("config.json"), r#"{"quantization_config":{"quant_method":"mxfp4"}}"#).unwrap();
+    let error = fails(dir.path(), "convert src dst --to bf16 --copy *down_proj*", 2);
+    assert!(
+        error.contains("l.experts.gate_up_proj") && error.contains("with l.experts.down_proj"),
+        "{error}"
+    );
+    assert!(error.contains("--copy must match both"), "{error}");
+    ok(dir.path(), "convert src dst --to bf16 --copy *down_proj* --copy *gate_up_proj* --quiet");
+
+    // A configuration that says nothing names none.
+    fs::write(src.join("config.json"), "{}").unwrap();
+    ok(dir.path(), "convert src dst --to bf16 --copy *down_proj* --force --quiet");
+
+    let tensors: Tensors = vec![
+        ("a.in_proj_weight".into(), Dtype::F8_E4M3, vec![4, 4], vec![0x38; 16]),
+        ("a.in_proj_weight_scale_inv".into(), Dtype::F32, vec![1, 1], le(&[1.0])),
+        ("a.out_proj.weight".into(), Dtype::F8_E4M3, vec![4, 4], vec![0x38; 16]),
+        ("a.out_proj.weight_scale_inv".into(), Dtype::F32, vec![1, 1], le(&[1.0])),
+    ];
+    write(&src.join("model.safetensors"), &tensors, None);
+    fs::write(src.join("config.json"), r#"{"quantization_config":{"quant_method":"fp8"}}"#).unwrap();
+    let error = fails(dir.path(), "convert src no --to bf16 --keep *out_proj*", 2);
+    assert!(error.contains("a.in_proj_weight") && error.contains("with a.out_proj.weight"), "{error}");
+    ok(dir.path(), "convert src dst --to bf16 --keep *in_proj* --force --quiet");
+    let config = json_of(&dir.path().join("dst/config.json"));
+    assert_eq!(config["quantization_config"]["modules_to_not_convert"], json!(["a.out_proj"]), "{config}");
 }
 
 /// A checkpoint of some fp8-channel weights and scales of caches, with a configuration that is changed by `change`.
