@@ -419,9 +419,12 @@ impl Checkpoint {
     }
 
     /// Returns what is said of packed integers under the first of these keys that is there, and the name of the file that says it:
-    /// `config.json`, or a file that GPTQ and AWQ had before that.
+    /// `config.json`, or a file that GPTQ and AWQ had before that. (That of AWQ says nothing of GPTQ.)
     pub(crate) fn claim_of_packed(&self, keys: &[&str]) -> Option<(&str, &Value)> {
+        let method = self.claims().and_then(|claim| claim.get("quant_method")?.as_str());
+        let is_of_other = move |name: &str| method == Some("gptq") && name == "quant_config.json";
         let own = self.packed_configs.iter().rev().map(|(name, value)| (&name[..], value));
+        let own = own.filter(move |(name, _)| !is_of_other(name));
         let mut all = self.claims().map(|claim| ("config.json", claim)).into_iter().chain(own);
         let said = |claim: &Value, key: &&str| claim.get(*key).is_some_and(|value| !value.is_null());
         all.find_map(|(file, claim)| {

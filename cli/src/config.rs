@@ -46,7 +46,10 @@ fn modules(job: &Job) -> Vec<String> {
             parent(module).map(|it| format!("{it}.experts")).into_iter().chain([module.to_owned()]).collect()
         }
         Some(module) if is_scaled || tensor.shape.len() == 2 => vec![module.to_owned()],
-        None if is_scaled || is_fused => parent(&job.name).map(str::to_owned).into_iter().collect(),
+        None => {
+            let is_module = |it: &&str| is_scaled || is_fused && it.rsplit('.').next() == Some("experts");
+            parent(&job.name).filter(is_module).map(str::to_owned).into_iter().collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -68,8 +71,11 @@ pub(crate) fn parted(plan: &Plan) -> Option<(&str, &str)> {
     floats(plan).filter(|job| !job.name.ends_with(".weight")).find_map(|job| {
         let module = format!("{}.", modules(job).first()?);
         let from = (Bound::Included(&module[..]), Bound::Unbounded);
-        let (name, other) = (&job.name[..], *quantised.range::<str, _>(from).next()?);
-        other.starts_with(&module).then_some((name, other))
+        let mut others = quantised.range::<str, _>(from).take_while(|other| other.starts_with(&module));
+        // Beside experts that were never quantised there may be modules of others, which have their own names.
+        let is_part =
+            |other: &&&str| matches!(job.input, Input::Scaled(..)) || !other[module.len()..].contains('.');
+        Some((&job.name[..], *others.find(is_part)?))
     })
 }
 
@@ -257,13 +263,24 @@ pub(crate) fn quant_config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     Some(pretty(&json!({ "producer": producer(), "quantization": quantisation })))
 }
 
-/// Adds the names of modules that are no longer quantised to a list, and to those of other versions of a loader that are there.
+/// Adds the names of modules that are no longer quantised to a list, and to those of other versions of a loader that are there. A list that
+/// is not there begins with what those have.
 fn dequantised(plan: &Plan, claim: &mut Map<String, Value>, list: &str) {
+    const LISTS: [&str; 4] = ["modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules"];
     let names = named(plan);
-    for key in ["modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules"] {
+    if names.is_empty() {
+        return;
+    }
+    let mut known: Vec<Value> = Vec::new();
+    for value in LISTS.iter().filter_map(|key| claim.get(*key)?.as_array()).flatten() {
+        if !known.contains(value) {
+            known.push(value.clone());
+        }
+    }
+    for key in LISTS {
         let given = claim.get(key).and_then(Value::as_array).cloned();
-        if !names.is_empty() && (key == list || given.is_some()) {
-            let all = given.into_iter().flatten().chain(names.iter().cloned().map(Value::from));
+        if let Some(given) = given.or_else(|| (key == list).then(|| known.clone())) {
+            let all = given.into_iter().chain(names.iter().cloned().map(Value::from));
             claim.insert(key.to_owned(), all.collect());
         }
     }

@@ -940,12 +940,20 @@ impl Plan {
 
     /// Refuses modules of which a part is quantised, where the configuration can only name the whole.
     fn check_modules(&self, it: &Checkpoint) -> Result<()> {
-        let has_names = it.claims().is_some() || it.config.is_some() && self.layout.is_some();
+        let is_written = |(layout, _): &(Layout, _)| comfy_format(*layout).is_none();
+        let has_names = match &self.layout {
+            Some(layout) => it.config.is_some() && is_written(layout),
+            None => it.claims().is_some(),
+        };
         let Some((float, other)) = config::parted(self).filter(|_| has_names) else { return Ok(()) };
         let what = format!(
             "it would be a float in one module with {other}, which is quantised in the result: config.json names only whole modules"
         );
-        let help = "give both the same: --keep, --only and --copy must match both of them, or neither";
+        let mut help =
+            "give both the same: --keep, --only and --copy must match both of them, or neither".to_owned();
+        if self.layout.is_some() {
+            help += &format!("; --keep '{other}' leaves both floats");
+        }
         Err(Failure::usage(what).tensor(float).help(help))
     }
 
@@ -960,7 +968,7 @@ impl Plan {
         if let Some(first) = parts.next() {
             let n = count(1 + parts.count() as u64, "weight");
             self.warnings.push(format!(
-                "{n} such as {}: a float, while others that engines load as one with it are quantised (q, k and v; gate and up; the experts of a layer); some engines refuse that",
+                "{n} such as {}: floats, while others that engines load as one with it are quantised (q, k and v; gate and up; the experts of a layer); some engines refuse that",
                 first.name
             ));
         }

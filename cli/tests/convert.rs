@@ -2804,6 +2804,13 @@ fn awq_and_gptq_are_read() {
             fs::remove_file(src.join(own)).unwrap();
         }
     }
+    // The file of AWQ says nothing of GPTQ.
+    write(&src.join("model.safetensors"), &gptq(&less), None);
+    fs::write(src.join("config.json"), method(r#""bits":4,"quant_method":"gptq""#)).unwrap();
+    fs::write(src.join("quant_config.json"), r#"{"version":"GEMV"}"#).unwrap();
+    ok(dir.path(), "convert src fine --to bf16 --quiet");
+    fs::remove_file(src.join("quant_config.json")).unwrap();
+    fs::write(src.join("config.json"), "{}").unwrap();
     // GPTQModel packs embeddings without turning them.
     let mut embedding = gptq(&less);
     embedding.iter_mut().for_each(|it| it.0 = it.0.replace("up_proj", "embed_tokens"));
@@ -3126,7 +3133,7 @@ fn configurations_name_what_loaders_make_of_several() {
         let error =
             line(dir.path(), "convert gptq out --to f32 --copy l.0.* --copy *1.attn.k_proj* --force").stderr;
         let error = String::from_utf8_lossy(&error);
-        assert!(error.contains("2 weights such as l.1.attn.q_proj.weight: a float, while"), "{error}");
+        assert!(error.contains("2 weights such as l.1.attn.q_proj.weight: floats, while"), "{error}");
         let config = &json_of(&at("out/config.json"))["quantization_config"];
         assert!(config["dynamic"].get(r"-:^l\.1\.attn\.qkv_proj$").is_none(), "{config}");
     }
@@ -3152,6 +3159,19 @@ fn modules_are_quantised_as_a_whole() {
     );
     assert!(error.contains("--copy must match both"), "{error}");
     ok(dir.path(), "convert src dst --to bf16 --copy *down_proj* --copy *gate_up_proj* --quiet");
+
+    // What only lies beside the layers of an expert is no part of their module.
+    let mut beside: Tensors = vec![
+        ("l.experts.0.pos".into(), Dtype::BF16, vec![1, 4, 32], vec![0; 256]),
+        ("l.experts.gate_up_proj".into(), Dtype::BF16, vec![2, 4, 32], vec![0; 512]),
+    ];
+    for name in ["l.experts.0.fc1.weight", "l.experts.shared.up.weight"] {
+        beside.push((name.into(), Dtype::BF16, vec![32, 32], vec![0; 2048]));
+    }
+    fs::create_dir(dir.path().join("beside")).unwrap();
+    write(&dir.path().join("beside/model.safetensors"), &beside, None);
+    fs::write(dir.path().join("beside/config.json"), "{}").unwrap();
+    ok(dir.path(), "convert beside whole --to fp8-channel --only *.weight --quiet");
 
     // A configuration that says nothing names none.
     fs::write(src.join("config.json"), "{}").unwrap();
@@ -3242,7 +3262,7 @@ fn configurations_follow_what_is_dropped() {
     let claim = &json_of(&dir.path().join("out/config.json"))["quantization_config"];
     assert_eq!(
         [&claim["ignore"], &claim["exclude_modules"]],
-        [&json!(["b.up_proj"]), &json!(["x", "b.up_proj"])]
+        [&json!(["x", "b.up_proj"]), &json!(["x", "b.up_proj"])]
     );
     // Of the lists that versions of vLLM read, each that is there says it.
     ok(dir.path(), "convert plain src --to fp8-block --force --quiet");
@@ -3251,5 +3271,5 @@ fn configurations_follow_what_is_dropped() {
     ok(dir.path(), "convert src out --to bf16 --copy a.* --force --quiet");
     let claim = &json_of(&dir.path().join("out/config.json"))["quantization_config"];
     assert_eq!(claim["ignored_layers"], json!(["x", "b.up_proj"]));
-    assert_eq!(claim["modules_to_not_convert"], json!(["b.up_proj"]));
+    assert_eq!(claim["modules_to_not_convert"], json!(["x", "b.up_proj"]));
 }
