@@ -566,8 +566,9 @@ fn is_of_now(it: &Checkpoint, plan: &Plan, state: &State) -> bool {
     plan.shards.iter().any(|shard| shard.name == state.name && stamps(it, shard) == state.sources)
 }
 
-/// Returns the states of the files that the same plan has completed already, checked as `how` says.
-fn states(args: &Convert, plan: &Plan, how: Option<Resume>) -> Result<Vec<State>> {
+/// Returns the states of the files that the same plan has completed already, checked as `how` says. Those of other files are removed, if
+/// that is asked for: a later run, which may look less closely, would take the files for complete.
+fn states(args: &Convert, plan: &Plan, how: Option<Resume>, removes: bool) -> Result<Vec<State>> {
     let dir = &args.dst;
     let mut found = Vec::new();
     for shard in &plan.shards {
@@ -580,6 +581,8 @@ fn states(args: &Convert, plan: &Plan, how: Option<Resume>) -> Result<Vec<State>
         }
         if is_there(dir, &state, how)? {
             found.push(state);
+        } else if removes {
+            let _ = fs::remove_file(&path);
         }
     }
     Ok(found)
@@ -728,6 +731,7 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
         let ours = match &name[..] {
             "config.json" if config::config(it, plan).is_none() => is_ours,
             "hf_quant_config.json" if config::quant_config(it, plan).is_none() => is_ours,
+            _ if PACKED_CONFIGS.contains(&&name[..]) && !has_packed_config(it, plan, &name) => is_ours,
             _ if is_index(&name) && config::index_name(it, plan) != Some(&name[..]) => is_ours,
             _ if name.ends_with(".safetensors") && plan.shards.iter().all(|shard| shard.name != name) => {
                 made.contains(&name)
@@ -764,7 +768,14 @@ fn prepare(
     fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
     if goes_on {
         let there = ready.len();
-        ready.retain(|state| is_of_now(it, plan, state));
+        ready.retain(|state| {
+            let is_ready = is_of_now(it, plan, state);
+            // Another rank must not take it for complete while it is made again.
+            if !is_ready && shards.iter().any(|&shard| plan.shards[shard].name == state.name) {
+                let _ = fs::remove_file(dir.join(STATES).join(format!("{}.json", state.name)));
+            }
+            is_ready
+        });
         if ready.len() < there && args.rank.is_none() && !args.quiet {
             let n = count((there - ready.len()) as u64, "file");
             out::note(format_args!("{n} made again: the times of the source files have changed since"));
@@ -847,7 +858,8 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     }
     let goes_on = goes_on(args, &plan)?;
     // States are read before the record is looked for, because the rank that finishes last writes the record and then removes the states.
-    let ready = if goes_on && it.is_dir { states(args, &plan, args.resume)? } else { Vec::new() };
+    let ready =
+        if goes_on && it.is_dir { states(args, &plan, args.resume, locked.is_ok())? } else { Vec::new() };
     let was_recorded = args.dst.join(RECORD).exists();
     // The times of the source do not matter to ranks, which may read copies of it.
     if goes_on
@@ -903,7 +915,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     })?;
     all.extend(ready);
     if it.is_dir {
-        let done = states(args, &plan, None)?;
+        let done = states(args, &plan, None, false)?;
         if done.len() < plan.shards.len() {
             // Another rank may have finished last meanwhile, written the record and removed the states.
             if let Some((losses, all)) = complete(&plan, &args.dst, None)? {
@@ -1045,17 +1057,20 @@ fn work(
     }
 }
 
+/// Whether the result has this configuration of packed weights: that of the source, if some of them are left.
+fn has_packed_config(it: &Checkpoint, plan: &Plan, name: &str) -> bool {
+    let are_left =
+        !plan.left.is_empty() || !plan.from.split('+').any(|layout| ["awq", "gptq"].contains(&layout));
+    are_left && it.others.iter().any(|file| file_name(file) == name)
+}
+
 /// Writes the files of a result beside those of its tensors: copies, configurations and index.
 fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
-    // A configuration of packed weights is not copied where none of them is left.
-    let has_packed =
-        !plan.left.is_empty() || !plan.from.split('+').any(|layout| ["awq", "gptq"].contains(&layout));
     let packed = config::packed_configs(it, plan);
     let is_rewritten = |name: &str| packed.iter().any(|(rewritten, _)| *rewritten == name);
-    let is_packed = |name: &str| PACKED_CONFIGS.contains(&name);
     let stays = |file: &&PathBuf| {
         let name = file_name(file);
-        !is_rewritten(&name) && (has_packed || !is_packed(&name))
+        !is_rewritten(&name) && (!PACKED_CONFIGS.contains(&&name[..]) || has_packed_config(it, plan, &name))
     };
     for file in it.others.iter().filter(stays) {
         copy(file, dir)?;

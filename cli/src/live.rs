@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -40,6 +40,8 @@ pub(crate) struct Live {
     window: u64,
     /// The pieces that were written and not yet read back, by their offsets.
     pieces: Mutex<BTreeMap<u64, Piece>>,
+    /// Shared by workers that read back pieces which they have taken, so that the last one waits for them.
+    reading: RwLock<()>,
     hashed: Mutex<Hashed>,
     /// Signalled when fewer tiles wait to be hashed.
     turn: Condvar,
@@ -94,6 +96,7 @@ impl Live {
             path,
             window: if in_memory { WINDOW_IN_MEMORY } else { WINDOW },
             pieces: Mutex::default(),
+            reading: RwLock::default(),
             hashed: Mutex::default(),
             turn: Condvar::new(),
             tiles: AtomicUsize::new(0),
@@ -191,6 +194,7 @@ impl Live {
     /// Reads back the pieces that were hashed, if together they are at least a window.
     pub(crate) fn read_back(&self, buffer: &mut Vec<u8>) -> Result<()> {
         let until = lock(&self.hashed).until;
+        let _reading = self.reading.read().unwrap_or_else(PoisonError::into_inner);
         let some = {
             let mut pieces = lock(&self.pieces);
             let bytes = |(_, piece): (_, &Piece)| piece.len;
@@ -202,20 +206,28 @@ impl Live {
         };
         self.drop_cached(&some)?;
         buffer.resize(SOME, 0);
-        some.into_iter().try_for_each(|(offset, piece)| {
+        let result = some.iter().try_for_each(|(&offset, &piece)| {
             self.check(offset, piece, |at, n, hash| {
                 let some = &mut buffer[..n];
                 system::read_at(&self.reader, some, at).map_err(on(&self.path))?;
                 hash.write(some);
                 Ok(())
             })
-        })
+        });
+        if result.is_err() {
+            // Whoever completes the file finds it, too, and does not give it its name.
+            lock(&self.pieces).extend(some);
+        }
+        result
     }
 
     /// Reads back the rest of the pieces after all were written. Another thread hashes those that were not hashed yet.
     pub(crate) fn read_back_all(&self, verify: bool) -> Result<()> {
         let until = lock(&self.hashed).until;
-        let mut pieces = std::mem::take(&mut *lock(&self.pieces));
+        let mut pieces = {
+            let _alone = self.reading.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *lock(&self.pieces))
+        };
         if verify {
             self.drop_cached(&pieces)?;
         } else {

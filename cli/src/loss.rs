@@ -116,7 +116,7 @@ struct Errors<T> {
     abs: T,
     /// The largest relative error; 0 if it is no larger than `least`.
     rel: T,
-    /// Whether some element is NaN or Inf, in which case the other fields are meaningless.
+    /// Whether some element or error is NaN or Inf, in which case the other fields are meaningless.
     is_strange: bool,
 }
 
@@ -161,15 +161,22 @@ fn larger<T: Real>(a: T, b: T) -> T {
     if b > a { b } else { a }
 }
 
-fn error<T: Real>(x: T, y: T) -> T {
+/// Returns the error of an element; 0 with NaN and Inf, which are counted elsewhere. What `T` does not hold is computed in float64.
+fn error<T: Real>(x: T, y: T) -> f64 {
     let error = (x - y).magnitude();
-    // NaN and Inf are counted elsewhere.
-    if error < T::INFINITY { error } else { T::ZERO }
+    if error < T::INFINITY { error.into() } else { finite(x, y, |x, y| (x - y).abs()) }
 }
 
-fn relative<T: Real>(x: T, y: T) -> T {
-    let relative = error(x, y) / x.magnitude();
-    if relative < T::INFINITY { relative } else { T::ZERO }
+/// As [`error`], but the relative error; 0 if `x` is 0.
+fn relative<T: Real>(x: T, y: T) -> f64 {
+    let relative = (x - y).magnitude() / x.magnitude();
+    if relative < T::INFINITY { relative.into() } else { finite(x, y, |x, y| (x - y).abs() / x.abs()) }
+}
+
+/// Returns a result of finite numbers, at most the largest float64; 0 with NaN and Inf, and of divisions by 0.
+fn finite<T: Real>(x: T, y: T, f: impl Fn(f64, f64) -> f64) -> f64 {
+    let (x, y): (f64, f64) = (x.into(), y.into());
+    if x.is_finite() && y.is_finite() && x != 0.0 { f(x, y).min(f64::MAX) } else { 0.0 }
 }
 
 impl Loss {
@@ -204,13 +211,16 @@ impl Loss {
     }
 
     fn some<T: Real>(&mut self, first: u64, xs: &[T; SOME], ys: &[T; SOME]) {
-        let Errors { mut abs, mut rel, is_strange } = errors(xs, ys, T::rounded(self.max_rel));
+        let Errors { abs, rel, is_strange } = errors(xs, ys, T::rounded(self.max_rel));
+        let (mut wide_abs, mut wide_rel): (f64, f64) = (abs.into(), rel.into());
+        let is_rare = is_strange || rel == T::INFINITY || T::rounded(self.max_rel) == T::INFINITY;
         let pairs = || xs.iter().zip(ys);
-        // NaN, Inf and elements that were 0 and are not are rare. NaN and Inf are counted instead; the others have no relative error.
-        if is_strange || rel == T::INFINITY {
-            (abs, rel) = (T::ZERO, T::ZERO);
+        // NaN, Inf, errors that `T` does not hold, and elements that were 0 and are not are rare. NaN and Inf are counted instead; the
+        // last have no relative error.
+        if is_rare {
+            (wide_abs, wide_rel) = (0.0, 0.0);
             for (&x, &y) in pairs() {
-                (abs, rel) = (larger(abs, error(x, y)), larger(rel, relative(x, y)));
+                (wide_abs, wide_rel) = (wide_abs.max(error(x, y)), wide_rel.max(relative(x, y)));
                 let (x, y): (f64, f64) = (x.into(), y.into());
                 self.nan += u64::from(y.is_nan());
                 self.inf += u64::from(y.is_infinite());
@@ -219,11 +229,11 @@ impl Loss {
                     u64::from(y.is_infinite() && x.is_finite() || x.is_infinite() && y.is_finite());
             }
         }
-        let (wide_abs, wide_rel): (f64, f64) = (abs.into(), rel.into());
         if wide_rel > self.max_rel || (wide_rel == self.max_rel && wide_rel == 0.0 && wide_abs > self.max_abs)
         {
-            let worst =
-                |(&x, &y): (&T, &T)| if wide_rel > 0.0 { relative(x, y) == rel } else { error(x, y) == abs };
+            let worst = |(&x, &y): (&T, &T)| {
+                if wide_rel > 0.0 { relative(x, y) == wide_rel } else { error(x, y) == wide_abs }
+            };
             self.at = first + pairs().position(worst).unwrap_or(0) as u64;
         }
         self.max_abs = self.max_abs.max(wide_abs);
@@ -451,7 +461,7 @@ mod tests {
             let ys: Vec<f64> = xs.iter().map(|&x| T::rounded(to(x)).into()).collect();
             let quotient = |(x, y): (&f64, &f64)| -> f64 {
                 let (x, y) = (T::rounded(*x), T::rounded(*y));
-                relative(x, y).into()
+                relative(x, y)
             };
             let quotients: Vec<f64> = xs.iter().zip(&ys).map(quotient).collect();
             let most = quotients.iter().copied().fold(0.0, f64::max);

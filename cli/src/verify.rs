@@ -215,8 +215,14 @@ fn compare(
         Input::Scaled(..) => true,
     };
     if !float(x) || !float(y) {
-        if x.main().dtype != y.main().dtype {
-            let note = Some(format!("{} and {}", x.main().dtype, y.main().dtype));
+        // The same codes have another meaning if only one side has scales for them.
+        let kind = |input: &Input| match input {
+            Input::Plain(tensor) => tensor.dtype.to_string(),
+            Input::Scaled(..) => format!("{} with scales", input.main().dtype),
+        };
+        let (one, other) = (kind(x), kind(y));
+        if one != other {
+            let note = Some(format!("{one} and {other}"));
             return Ok(Some(Differs::new(name, Vec::new(), note)));
         }
         return bytes(a, b, name, x, y, shape);

@@ -1144,6 +1144,16 @@ fn an_interrupted_run_goes_on() {
     fs::write(&file, bad).unwrap();
     ok(dir.path(), "convert src dst --to bf16 --resume=hash --quiet");
     assert!(listing(&dst) == whole);
+    // What one rank finds damaged is not complete for a later run that compares sizes alone.
+    ok(dir.path(), "convert src ranks --to bf16 --quiet --rank 0 --of 2");
+    let file = dir.path().join("ranks/model-00001-of-00002.safetensors");
+    let mut bad = fs::read(&file).unwrap();
+    *bad.last_mut().unwrap() ^= 1;
+    fs::write(&file, bad).unwrap();
+    ok(dir.path(), "convert src ranks --to bf16 --quiet --rank 1 --of 2 --resume=hash");
+    assert!(!dir.path().join("ranks/lanecast.json").exists());
+    ok(dir.path(), "convert src ranks --to bf16 --quiet --resume");
+    assert!(listing(&dir.path().join("ranks")) == whole);
 }
 
 /// Each rank removes what killed runs of it have left of its files, and nothing that another rank writes now.
@@ -3073,6 +3083,9 @@ fn other_configurations_follow_what_becomes_a_float() {
     // Where nothing becomes a float, it is copied.
     ok(dir.path(), "convert src dst --to f32 --copy * --force --quiet");
     assert_eq!(fs::read_to_string(dir.path().join("dst/quantize_config.json")).unwrap(), text);
+    // Where all do, none is left of an earlier conversion.
+    ok(dir.path(), "convert src dst --to f32 --force --quiet");
+    assert!(!dir.path().join("dst/quantize_config.json").exists());
 
     matrices(&dir.path().join("plain"), &["l.0.up_proj.weight", "l.1.up_proj.weight"], "{}");
     ok(dir.path(), "convert plain fp8 --to fp8-channel --quiet");

@@ -829,11 +829,38 @@ fn verify_names_what_no_limit_allows_for() {
         let (code, text) = said(options);
         assert!(code == Some(1) && text.starts_with(start), "{values:?}: {text}");
     }
+    // Errors that float32 does not hold, such as those of a flipped bit of the exponent, are errors.
+    for (one, other) in [(0.01f32, 0.01 * 2f32.powi(127)), (1e-30, 1e30), (2e38, -2e38)] {
+        to("a.safetensors", [1.0, one, 0.0, 0.0]);
+        to("b.safetensors", [1.0, other, 0.0, 0.0]);
+        for options in ["--max-rel-error 0.01", "--max-abs-error 0.01", ""] {
+            let (code, text) = said(options);
+            assert!(code == Some(1) && text.contains("largest error"), "{one} {other} {options}: {text}");
+        }
+    }
+    to("a.safetensors", [1.0, 0.0, 2.0, -0.0]);
     // A small number is near enough to 0 where errors are limited, and zeros are equal.
     to("b.safetensors", [1.0, 0.001, 2.0, 0.0]);
     assert_eq!(said("--max-abs-error 0.01").0, Some(0));
     to("b.safetensors", [1.001, -0.0, 2.0, 0.0]);
     assert_eq!(said("--max-rel-error 0.01").0, Some(0));
+}
+
+/// Codes that have lost their scales are not those that have them.
+#[test]
+fn verify_sees_that_scales_are_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tensors: Tensors = vec![("x.weight".into(), Dtype::I8, vec![2, 4], (1..9).collect())];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    tensors.push(("x.weight_scale".into(), Dtype::F32, vec![2, 1], le(&[0.5, 0.25])));
+    write(&dir.path().join("b.safetensors"), &tensors, None);
+    for text in ["verify a.safetensors b.safetensors", "verify b.safetensors a.safetensors"] {
+        let out = line(dir.path(), text);
+        assert_eq!(out.status.code(), Some(1), "{text}");
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert!(text.starts_with("x.weight: ") && text.contains("I8 with scales"), "{text}");
+    }
+    ok(dir.path(), "verify b.safetensors b.safetensors");
 }
 
 /// An error says on which side it is, and a file that was not compared is named.
