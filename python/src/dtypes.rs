@@ -43,7 +43,11 @@ impl Table {
         let (numpy, ml_dtypes) = (py.import("numpy")?, py.import("ml_dtypes")?);
         let mut table = Self { numbers: Vec::new(), descrs: [const { None }; DType::ALL.len()] };
         for dtype in DType::ALL {
-            let name = if dtype == DType::Bool { "bool_" } else { dtype.name() };
+            let name = match dtype {
+                DType::Bool => "bool_",
+                DType::F8UE5M3 => "float8_e5m3fnu",
+                _ => dtype.name(),
+            };
             let found = numpy.getattr(name).or_else(|_| ml_dtypes.getattr(name));
             let Ok(scalar) = found else { continue };
             let descr = PyArrayDescr::new(py, scalar)?;

@@ -434,7 +434,8 @@ def test_what_is_quiet_is_ours():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for source, target in info.pairs:
-            x = quiet(table[source], 3000)
+            # 2 and 3 are no values of int2 (and float8_e8m0fnu has 4 instead of 3), for which ml_dtypes warns from 0.7 on.
+            x = np.ones(3000, table[source]) if target in ("int2", "uint2") else quiet(table[source], 3000)
             before = lanecast.patch_info().counts[source, target]
             x.astype(table[target])
             x[::2].astype(table[target])

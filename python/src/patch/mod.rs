@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::dtypes::Table;
-use numpy::{Legacy, Method, Numpy};
+use numpy::{Asked, Method, Numpy};
 use pair::{EXACT, FEW, HAS_FLAGS, Pair, Scratch, THREADS};
 
 /// The casts that are patched.
@@ -56,8 +56,8 @@ struct Candidate {
     dtypes: [DType; 2],
     method: *mut Method,
     kind: numpy::Kind,
-    /// The loops of a legacy cast for which there is no pair yet.
-    legacy: Option<Legacy>,
+    /// The loops of a cast of registered dtypes for which there is no pair yet.
+    asked: Option<Asked>,
     descriptors: [*mut PyArray_Descr; 2],
 }
 
@@ -87,20 +87,22 @@ fn candidates(
         };
         let (py, dtypes) = (from_descr.py(), [*from, *to]);
         let descriptors = [from_descr, to_descr].map(|descr| descr.as_ptr().cast());
-        let mut legacy = None;
+        let mut asked = None;
         if pair::find(method).is_none() {
             let sizes = dtypes.map(DType::itemsize);
             // SAFETY: the method is that of these dtypes, and was never patched.
             unsafe {
-                if kind == numpy::Kind::Legacy {
-                    legacy = system.loops(method, descriptors, sizes)?;
-                } else if !numpy::chooses_plainly(py, method, descriptors, sizes)? {
+                if kind != numpy::Kind::Numeric {
+                    asked = system.loops(method, descriptors, sizes)?;
+                }
+                let is_plain = || numpy::chooses_plainly(py, method, descriptors, sizes, asked);
+                if kind != numpy::Kind::Legacy && !is_plain()? {
                     skip("NumPy chooses its loop in an unknown way");
                     continue;
                 }
             }
         }
-        found.push(Candidate { dtypes, method, kind, legacy, descriptors });
+        found.push(Candidate { dtypes, method, kind, asked, descriptors });
     }
     Ok(found)
 }
@@ -110,7 +112,7 @@ fn candidates(
 /// # Safety
 /// The caller has the GIL and the lock, and the descriptors are those of the dtypes.
 unsafe fn proven(candidate: &Candidate, skipped: &mut Skipped) -> PyResult<Option<&'static Pair>> {
-    let &Candidate { dtypes, method, kind, legacy, descriptors } = candidate;
+    let &Candidate { dtypes, method, kind, asked, descriptors } = candidate;
     if let Some(pair) = pair::find(method) {
         return Ok(Some(pair));
     }
@@ -119,7 +121,7 @@ unsafe fn proven(candidate: &Candidate, skipped: &mut Skipped) -> PyResult<Optio
         Ok(None)
     };
     let are_registered = dtypes.map(|dtype| !is_numpys(dtype));
-    let pair = match Pair::new(dtypes, are_registered, method, kind, legacy) {
+    let pair = match Pair::new(dtypes, are_registered, method, kind, asked) {
         Ok(pair) => pair,
         Err(why) => return skip(why),
     };

@@ -51,9 +51,9 @@ pub(super) struct Registered {
     needs_api: u8,
 }
 
-/// The loops of a cast of registered dtypes.
+/// The loops that a method of a cast of registered dtypes has chosen.
 #[derive(Clone, Copy)]
-pub(super) struct Legacy {
+pub(super) struct Asked {
     pub(super) chosen: [Chosen; 2],
     /// Whether the auxiliary data are [`Registered`]: the loops only call its function, and do not need the GIL.
     pub(super) is_plain: bool,
@@ -109,13 +109,29 @@ struct BoundMethod {
     method: *mut Method,
 }
 
-/// The two kinds of methods of casts.
+/// The kinds of methods of casts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Methods of registered dtypes: two loops, for contiguous elements and for others, which call one function.
+    /// NumPy's, for the dtypes of ml_dtypes before 0.7: two loops, for contiguous elements and for others, which call one function.
     Legacy,
-    /// NumPy's own: four loops.
+    /// Of ml_dtypes from 0.7 on: two loops of its own. NumPy chooses between them, but for casts from complex to real.
+    Declared,
+    /// NumPy's, for its own dtypes: four loops, of which two are for unaligned elements.
     Numeric,
+}
+
+impl Kind {
+    /// Returns the kind of a method of this name.
+    fn of(name: &[u8]) -> Option<Self> {
+        match name {
+            b"legacy_cast" => Some(Self::Legacy),
+            b"ml_dtypes_custom_cast" | b"ml_dtypes_to_numpy_cast" | b"numpy_to_ml_dtypes_cast" => {
+                Some(Self::Declared)
+            }
+            b"numeric_cast" => Some(Self::Numeric),
+            _ => None,
+        }
+    }
 }
 
 /// What is needed to find NumPy's methods and to prove their layout.
@@ -171,13 +187,8 @@ impl<'py> Numpy<'py> {
         let odd = |what: &str| PyRuntimeError::new_err(format!("the cast of {from} to {to}: {what}"));
         // The name tells its type before any pointer is dereferenced.
         let text = bound.repr()?.to_string();
-        let kind = if text.contains("`legacy_cast`") {
-            Kind::Legacy
-        } else if text.contains("`numeric_cast`") {
-            Kind::Numeric
-        } else {
-            return Err(odd(&format!("its method is {text}, neither legacy_cast nor numeric_cast")));
-        };
+        let name = text.split('`').nth(1).unwrap_or_default();
+        let kind = Kind::of(name.as_bytes()).ok_or_else(|| odd(&format!("its method is {text}")))?;
         let size = bound.get_type().getattr("__basicsize__")?.extract::<usize>()?;
         if size < size_of::<BoundMethod>() {
             return Err(odd("its bound method is too small"));
@@ -206,19 +217,20 @@ impl<'py> Numpy<'py> {
             ];
             let is_ours = get == super::pair::get_loop as *mut c_void;
             let is_numpys = |at: *const c_void| module_of(at) == Some(self.module);
-            let loops_are_numpys = loops.iter().all(|at| at.is_none_or(|at| is_numpys(at as *const c_void)));
-            let has_loops = kind == Kind::Legacy || loops.iter().all(Option::is_some);
+            let is_known = |at: *const c_void| match kind {
+                Kind::Declared => self.registrar.is_some() && module_of(at) == self.registrar,
+                _ => is_numpys(at),
+            };
+            let loops_are_known = loops.iter().all(|at| at.is_none_or(|at| is_known(at as *const c_void)));
+            let has_loops = kind != Kind::Numeric || loops.iter().all(Option::is_some);
             (*method).nin == 1
                 && (*method).nout == 1
                 && (0..=5).contains(&((*method).casting & !CASTING_FLAGS))
                 && (*method).flags & !KNOWN_FLAGS == 0
-                && (is_ours || is_numpys(get))
-                && loops_are_numpys
+                && (is_ours || is_numpys(get) || is_known(get))
+                && loops_are_known
                 && has_loops
-                && matches!(
-                    (CStr::from_ptr((*method).name).to_bytes(), kind),
-                    (b"legacy_cast", Kind::Legacy) | (b"numeric_cast", Kind::Numeric)
-                )
+                && Kind::of(CStr::from_ptr((*method).name).to_bytes()) == Some(kind)
         };
         if !proven {
             return Err(odd("its method does not have the layout of NumPy 2.0 to 2.5"));
@@ -289,7 +301,7 @@ impl Numpy<'_> {
         method: *mut Method,
         descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
         sizes: [usize; 2],
-    ) -> PyResult<Option<Legacy>> {
+    ) -> PyResult<Option<Asked>> {
         let py = self.casting_impl.py();
         let choose = |spread: usize| {
             let strides = sizes.map(|size| (spread * size) as isize);
@@ -300,7 +312,7 @@ impl Numpy<'_> {
         let chosen = in_silence(py, || choose(2).zip(choose(1)))?;
         Ok(chosen.map(|(strided, dense)| {
             let chosen = [strided, dense];
-            Legacy { chosen, is_plain: chosen.iter().all(|&(_, aux)| self.is_plain(aux)) }
+            Asked { chosen, is_plain: chosen.iter().all(|&(_, aux)| self.is_plain(aux)) }
         }))
     }
 
@@ -321,8 +333,8 @@ impl Numpy<'_> {
     }
 }
 
-/// Whether the original's choice among the four loops of its method depends only on whether elements are aligned and contiguous, and comes
-/// without auxiliary data.
+/// Whether the original's choice between its loops depends only on whether elements are aligned and contiguous, and comes without auxiliary
+/// data. The loops are those that it was asked for, or else the four of its method.
 ///
 /// # Safety
 /// As that of [`Numpy::loops`].
@@ -331,18 +343,22 @@ pub(super) unsafe fn chooses_plainly(
     method: *mut Method,
     descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
     sizes: [usize; 2],
+    asked: Option<Asked>,
 ) -> PyResult<bool> {
+    let spreads = [[1, 1], [1, 2], [2, 1], [3, 2], [0, 1], [1, 0], [-1, -1]];
     in_silence(py, || {
-        [true, false].iter().all(|&is_aligned| {
-            [[1, 1], [1, 2], [2, 1], [3, 2], [0, 1], [1, 0], [-1, -1]].iter().all(|spread: &[isize; 2]| {
+        [true, false].iter().filter(|&&is_aligned| is_aligned || asked.is_none()).all(|&is_aligned| {
+            spreads.iter().all(|spread: &[isize; 2]| {
                 let strides = [0, 1].map(|i| spread[i] * sizes[i] as isize);
+                let is_dense = *spread == [1, 1];
                 // SAFETY: the caller's promise.
                 unsafe {
-                    let expected = match (is_aligned, *spread == [1, 1]) {
-                        (true, false) => (*method).strided,
-                        (true, true) => (*method).contiguous,
-                        (false, false) => (*method).unaligned_strided,
-                        (false, true) => (*method).unaligned_contiguous,
+                    let expected = match (asked, is_aligned, is_dense) {
+                        (Some(asked), ..) => Some(asked.chosen[usize::from(is_dense)].0),
+                        (None, true, false) => (*method).strided,
+                        (None, true, true) => (*method).contiguous,
+                        (None, false, false) => (*method).unaligned_strided,
+                        (None, false, true) => (*method).unaligned_contiguous,
                     };
                     let same = |chosen: Option<Loop>| {
                         chosen.map(|chosen| chosen as usize) == expected.map(|known| known as usize)

@@ -10,7 +10,7 @@ use std::time::Instant;
 use lanecast::{CastOptions, Caster, DType, Packing};
 
 use super::numpy::{
-    Aux, Chosen, Context, GetLoop, Kind, Legacy, Loop, Method, REQUIRES_PYAPI, RUNTIME_FLAGS, Registered,
+    Asked, Aux, Chosen, Context, GetLoop, Kind, Loop, Method, REQUIRES_PYAPI, RUNTIME_FLAGS, Registered,
     SAME_VALUE,
 };
 use super::scan::{self, Found, Rules};
@@ -64,6 +64,53 @@ const PROBE: usize = 128;
 const UNSEEN: usize = 64 * BLOCK;
 /// The original casts at most this many elements to find one that raises a flag; then it casts the whole block.
 const TRIES: u32 = 64;
+/// Numbers by which a cast is proven: ties and their neighbours, which tell one rounding from two, what is beyond the range of integers and
+/// of floats, and NaN.
+const HARD: [f64; 40] = {
+    const TINY: f64 = 1.0 / (1u64 << 40) as f64;
+    [
+        0.0,
+        -0.0,
+        1.0,
+        2.0,
+        3.0,
+        -1.0,
+        -2.5,
+        0.5,
+        1.0625,
+        1.0625 + TINY,
+        1.125 + TINY,
+        1.1875,
+        1.25 + TINY,
+        1.25 - TINY,
+        5.0 + TINY,
+        1.0 + 1.0 / 256.0 + TINY,
+        1.0 + 3.0 / 256.0 - TINY,
+        1.0 + 1.0 / 2048.0 + TINY,
+        -7.5,
+        -8.0,
+        -9.0,
+        15.5,
+        16.0,
+        100.0,
+        127.0,
+        200.0,
+        -129.0,
+        448.0,
+        465.0,
+        65519.0,
+        65520.0,
+        122880.0,
+        1e-5,
+        1e-7,
+        1e-40,
+        16777217.0,
+        2147483583.0,
+        4e9,
+        1e19,
+        f64::NAN,
+    ]
+};
 /// The size of the largest element.
 const WIDEST: usize = 16;
 /// From this many bytes read and written on, several threads cast, if they may.
@@ -188,13 +235,13 @@ impl Variant {
     }
 }
 
-/// Returns the four loops of a method: strided, contiguous, and both for unaligned elements. Those of a legacy method were chosen by it,
+/// Returns the four loops of a method: strided, contiguous, and both for unaligned elements. Those of registered dtypes were chosen by it,
 /// and their auxiliary data are kept.
 ///
 /// # Safety
 /// The layout of the method was proven, and the auxiliary data were made for this pair alone.
-unsafe fn originals(method: *mut Method, legacy: Option<Legacy>) -> [Option<Chosen>; 4] {
-    let Some(Legacy { chosen: [strided, dense], .. }) = legacy else {
+unsafe fn originals(method: *mut Method, asked: Option<Asked>) -> [Option<Chosen>; 4] {
+    let Some(Asked { chosen: [strided, dense], .. }) = asked else {
         // SAFETY: the caller's promise.
         let loops = unsafe {
             [
@@ -213,7 +260,7 @@ unsafe fn originals(method: *mut Method, legacy: Option<Legacy>) -> [Option<Chos
             aux.clone = Some(same);
         }
     }
-    // Legacy loops are never called with unaligned elements.
+    // Loops of registered dtypes are never called with unaligned elements.
     [strided, dense, strided, dense].map(Some)
 }
 
@@ -265,15 +312,17 @@ impl Pair {
         [from_ml, to_ml]: [bool; 2],
         method: *mut Method,
         kind: Kind,
-        legacy: Option<Legacy>,
+        asked: Option<Asked>,
     ) -> Result<&'static Self, String> {
         let options = if from_ml || to_ml { CastOptions::ml_dtypes() } else { CastOptions::numpy() };
         let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
         let caster = |from, to| Caster::new(from, to, &options).map_err(|error| error.to_string());
         let direct = caster(from, to)?;
         let (mut exact, mut first) = (direct, None);
+        let is_declared = kind == Kind::Declared;
         let is_wide_int = matches!(from, DType::U32 | DType::I32 | DType::U64 | DType::I64);
         let by_float32 = match to {
+            _ if is_declared => false,
             DType::BF16 | DType::F8E8M0 => is_wide_int || from.part() == DType::F64,
             to => to_ml && from.part() == DType::F64 && to.float_format().is_some(),
         };
@@ -281,20 +330,20 @@ impl Pair {
             first = Some(caster(from, DType::F32)?);
             exact = caster(DType::F32, to)?;
         }
-        let (rules, inexact) = match Rules::new(from, to) {
+        let (rules, inexact) = match Rules::new(from, to, is_declared) {
             Ok(rules) => (rules, OnceLock::new()),
             Err(why) => (None, OnceLock::from(why)),
         };
         // SAFETY: the layout of the method was proven.
         let (original, loops) = unsafe {
             let original = (*method).get_strided_loop.load(Ordering::Acquire);
-            (core::mem::transmute::<*mut c_void, GetLoop>(original), originals(method, legacy))
+            (core::mem::transmute::<*mut c_void, GetLoop>(original), originals(method, asked))
         };
         let [Some(first_loop), Some(second_loop), Some(third_loop), Some(fourth_loop)] = loops else {
             return Err("NumPy has no loop for it".to_owned());
         };
         // Loops that may set an exception are called with the GIL, as NumPy calls them.
-        let is_plain = legacy.is_some_and(|legacy| legacy.is_plain);
+        let is_plain = asked.is_some_and(|asked| asked.is_plain);
         let flags = if is_plain { RUNTIME_FLAGS & !REQUIRES_PYAPI } else { RUNTIME_FLAGS };
         let dense_loop: Loop = if is_plain { registered_loop } else { cast_loop };
         let pair = Box::leak(Box::new(Self {
@@ -811,7 +860,7 @@ unsafe extern "C" fn get_other_loop(
             debug_assert!(false, "a cast that nobody patched");
             return -1;
         };
-        let is_copied = aligned == 0 && pair.kind == Kind::Legacy;
+        let is_copied = aligned == 0 && pair.kind != Kind::Numeric;
         if pair.warns || is_copied {
             let answer =
                 (pair.original)(context, aligned, move_references, strides, out_loop, out_aux, flags);
@@ -876,13 +925,17 @@ impl Pair {
         &self,
         descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
     ) -> Result<(), String> {
-        const N: usize = 64;
+        const N: usize = HARD.len();
         let mut context = Context::new(self.method, descriptors.as_ptr());
+        // SAFETY: as that of this function.
+        if unsafe { self.rounds_otherwise(&mut context)? } {
+            _ = self.inexact.set("this release of ml_dtypes rounds ties to float8_e8m0fnu differently");
+        }
         let mut source = [0u64; N * WIDEST / 8];
         let strides = self.sizes.map(|size| size as isize);
         let src = source.as_mut_ptr().cast();
         // SAFETY: `source` has room for `N` elements.
-        unsafe { self.fill(src, N, strides[0], &[0, 1, 2])? };
+        unsafe { self.fill(src, N, strides[0], |i| HARD[i])? };
         let mut results = [[0xA5A5_A5A5_A5A5_A5A5u64; N * WIDEST / 8]; 3];
         let [theirs, ours, few] = &mut results;
         for variant in self.variants_of_kind() {
@@ -902,10 +955,6 @@ impl Pair {
                 return Err("the kernel and the original give different results".to_owned());
             }
         }
-        // SAFETY: as above.
-        if unsafe { self.rounds_otherwise(&mut context)? } {
-            _ = self.inexact.set("this release of ml_dtypes rounds ties to float8_e8m0fnu differently");
-        }
         self.calls.store(0, Ordering::Relaxed);
         self.originals.store(0, Ordering::Relaxed);
         Ok(())
@@ -923,7 +972,7 @@ impl Pair {
         let (src, strides) = (source.as_mut_ptr().cast(), self.sizes.map(|size| size as isize));
         // SAFETY: there is one element, of one byte in the destination.
         unsafe {
-            self.fill(src, 1, strides[0], &[3])?;
+            self.fill(src, 1, strides[0], |_| 3.0)?;
             self.variants[1].run(context, [src, &raw mut results[0]], 1, strides);
             self.run_kernel(src, &raw mut results[1], 1, true);
         }
@@ -939,21 +988,25 @@ impl Pair {
     }
 
     fn variants_of_kind(&self) -> &[Variant] {
-        &self.variants[..if self.kind == Kind::Legacy { 2 } else { 4 }]
+        &self.variants[..if self.kind == Kind::Numeric { 4 } else { 2 }]
     }
 
-    /// Writes small integers, which all dtypes have, as elements of the source.
+    /// Writes numbers, or what the dtype has in their place, as elements of the source.
     ///
     /// # Safety
     /// `n` elements, `stride` bytes apart, are writable.
-    unsafe fn fill(&self, to: *mut u8, n: usize, stride: isize, values: &[u8]) -> Result<(), String> {
-        // In an order that branch predictors cannot learn.
-        let which = |i: usize| (((i * i) >> 3) ^ ((i * 5) >> 2)) % 7;
-        let small: Vec<u8> = (0..n).map(|i| values[which(i) % values.len()]).collect();
+    unsafe fn fill(
+        &self,
+        to: *mut u8,
+        n: usize,
+        stride: isize,
+        number: impl FnMut(usize) -> f64,
+    ) -> Result<(), String> {
+        let numbers: Vec<f64> = (0..n).map(number).collect();
         let options = CastOptions::new().dst_packing(Packing::OnePerByte);
-        let caster = Caster::new(DType::U8, self.from, &options).map_err(|error| error.to_string())?;
+        let caster = Caster::new(DType::F64, self.from, &options).map_err(|error| error.to_string())?;
         // SAFETY: the caller's promise.
-        unsafe { caster.cast_strided_raw(small.as_ptr(), &[1], to, &[stride], &[n]) }
+        unsafe { caster.cast_strided_raw(numbers.as_ptr().cast(), &[8], to, &[stride], &[n]) }
             .map_err(|error| error.to_string())
     }
 
@@ -1006,15 +1059,17 @@ impl Pair {
     ) -> isize {
         let strides = self.sizes.map(|size| (size * spread) as isize);
         let data: [*mut u8; 2] = [scratch.0.as_mut_ptr().cast(), scratch.1.as_mut_ptr().cast()];
-        // Without zeros, for which originals from float16 take 1.2 to 1.4 times as long, and most others less.
+        // 1 and 2, in an order that branch predictors cannot learn; without zeros, for which originals from float16 take 1.2 to 1.4 times
+        // as long, and most others less.
+        let small = |i: usize| f64::from(1 + ((((i * i) >> 3) ^ ((i * 5) >> 2)) % 7 % 2) as u8);
         // SAFETY: the scratch memory has room for `SCRATCH` elements.
-        if unsafe { self.fill(data[0], SCRATCH, strides[0], &[1, 2]) }.is_err() {
+        if unsafe { self.fill(data[0], SCRATCH, strides[0], small) }.is_err() {
             return NEVER;
         }
         // 0 for legacy casts, for which choosing our loop saves more than that.
         let first = match self.kind {
             _ if self.warns => FIRST_WARNED,
-            Kind::Numeric => FIRST,
+            Kind::Numeric | Kind::Declared => FIRST,
             Kind::Legacy => 0.0,
         };
         let mut compare = |n: usize| {
