@@ -9,8 +9,8 @@ DTYPES = [dtype for dtype in lanecast.dtypes().values() if dtype is not None]
 NAMES = {dtype: name for name, dtype in lanecast.dtypes().items() if dtype is not None}
 LIMITS = {name: (lanecast.iinfo if "int" in name else lanecast.finfo)(name) for name in NAMES.values() if name != "bool"}
 PACKED_BITS = {name: limits.bits for name, limits in LIMITS.items() if limits.bits < 8}
-# What DLPack has no code for.
-NOT_IN_DLPACK = {"bcomplex32"}
+# What DLPack has no code for, by the names of ml_dtypes.
+NOT_IN_DLPACK = {"bcomplex32", "float8_e5m3fnu"}
 
 
 def is_complex(dtype):
