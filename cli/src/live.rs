@@ -204,14 +204,15 @@ impl Live {
             let later = pieces.split_off(&until);
             std::mem::replace(&mut *pieces, later)
         };
-        self.drop_cached(&some)?;
         buffer.resize(SOME, 0);
-        let result = some.iter().try_for_each(|(&offset, &piece)| {
-            self.check(offset, piece, |at, n, hash| {
-                let some = &mut buffer[..n];
-                system::read_at(&self.reader, some, at).map_err(on(&self.path))?;
-                hash.write(some);
-                Ok(())
+        let result = self.drop_cached(&some).and_then(|()| {
+            some.iter().try_for_each(|(&offset, &piece)| {
+                self.check(offset, piece, |at, n, hash| {
+                    let some = &mut buffer[..n];
+                    system::read_at(&self.reader, some, at).map_err(on(&self.path))?;
+                    hash.write(some);
+                    Ok(())
+                })
             })
         });
         if result.is_err() {
@@ -370,6 +371,21 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    /// What could not be read back is read again by the worker that completes the file, and fails there, too.
+    #[test]
+    fn pieces_that_were_not_read_back_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut live = Live::new(0, dir.path().join("out"), dir.path(), 8).unwrap();
+        live.window = 8;
+        live.write(0, &[1; 8]).unwrap();
+        live.hash(0, 0, &mut vec![1; 8], 8, &AtomicBool::new(false));
+        // A pipe cannot be synchronised.
+        let (pipe, _end) = io::pipe().unwrap();
+        live.reader = File::from(std::os::fd::OwnedFd::from(pipe));
+        assert!(live.read_back(&mut Vec::new()).is_err());
+        assert!(live.read_back_all(true).is_err());
+    }
 
     /// Another run may find a file between its creation and its lock: what `temporary` returns stays all the same.
     #[test]
