@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::args::{Convert, FailOn, Progress, Resume};
 use crate::checkpoint::{Checkpoint, PACKED_CONFIGS, hex, is_index};
 use crate::config;
-use crate::error::{Failure, Kind, Result, on};
+use crate::error::{Failure, Kind, Result, on, on_output};
 use crate::header::byte_len;
 use crate::inspect::from_option;
 use crate::layout::{self, Recognised};
@@ -380,15 +380,15 @@ impl Work<'_> {
 }
 
 fn sync(dir: &Path) -> Result<()> {
-    system::sync_directory(dir).map_err(on(dir))
+    system::sync_directory(dir).map_err(on_output(dir))
 }
 
 /// Writes a small file by way of a temporary one, so that it never exists in part.
 fn publish(dir: &Path, name: &str, contents: &[u8]) -> Result<()> {
     let path = dir.join(name);
     let mut temp = temporary(dir, name)?;
-    temp.write_all(contents).and_then(|()| temp.as_file().sync_all()).map_err(on(&path))?;
-    temp.persist(&path).map_err(|error| Failure::io(&path, &error.error))?;
+    temp.write_all(contents).and_then(|()| temp.as_file().sync_all()).map_err(on_output(&path))?;
+    temp.persist(&path).map_err(|error| Failure::output(&path, &error.error))?;
     sync(dir)
 }
 
@@ -397,9 +397,9 @@ fn copy(from: &Path, dir: &Path) -> Result<()> {
     let path = dir.join(from.file_name().unwrap_or_default());
     let mut temp = temporary(dir, &file_name(from))?;
     let mut file = File::open(from).map_err(on(from))?;
-    std::io::copy(&mut file, &mut temp).map_err(on(&path))?;
-    temp.as_file().sync_all().map_err(on(dir))?;
-    temp.persist(&path).map_err(|error| Failure::io(&path, &error.error))?;
+    std::io::copy(&mut file, &mut temp).map_err(on_output(&path))?;
+    temp.as_file().sync_all().map_err(on_output(dir))?;
+    temp.persist(&path).map_err(|error| Failure::output(&path, &error.error))?;
     Ok(())
 }
 
@@ -661,14 +661,14 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path, shards: &[usize], is_rank: bo
     for place in places {
         let Ok(entries) = fs::read_dir(&place) else { continue };
         for entry in entries {
-            let path = entry.map_err(on(&place))?.path();
+            let path = entry.map_err(on_output(&place))?.path();
             let name = file_name(&path);
             let ours = names.iter().any(|known| name.starts_with(&format!(".{known}.")));
             if ours && name.ends_with(".tmp") {
                 match remove_if_abandoned(&path, !is_rank) {
                     // Another rank has removed it.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    removed => removed.map_err(on(&path))?,
+                    removed => removed.map_err(on_output(&path))?,
                 }
             }
         }
@@ -725,8 +725,8 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     let is_ours = record.is_some() || !made.is_empty();
     made.extend(record.into_iter().flat_map(|record| record.files).map(|file| file.name));
     let mut stale = Vec::new();
-    for entry in fs::read_dir(dir).map_err(on(dir))? {
-        let path = entry.map_err(on(dir))?.path();
+    for entry in fs::read_dir(dir).map_err(on_output(dir))? {
+        let path = entry.map_err(on_output(dir))?.path();
         let name = file_name(&path);
         let ours = match &name[..] {
             "config.json" if config::config(it, plan).is_none() => is_ours,
@@ -747,7 +747,7 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
         }
         stale.push(path);
     }
-    stale.iter().try_for_each(|path| fs::remove_file(path).map_err(on(path)))
+    stale.iter().try_for_each(|path| fs::remove_file(path).map_err(on_output(path)))
 }
 
 /// Prepares the directory of the result for a run that makes these files, or goes on from the `ready` ones. Returns those that stay.
@@ -963,7 +963,7 @@ fn room(plan: &Plan, shards: &[usize], dir: &Path) -> Result<()> {
         system::check_size(shard.bytes).map_err(on(shard.name.as_ref()))?;
     }
     let needed: u64 = shards.iter().map(|&i| plan.shards[i].bytes).sum();
-    let free = system::free(dir).map_err(on(dir))?;
+    let free = system::free(dir).map_err(on_output(dir))?;
     if needed > free {
         return Err(Failure::system(format!(
             "{}: {} are needed, but only {} are free",
@@ -1077,7 +1077,7 @@ fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     }
     for file in &it.below {
         let to = dir.join(file.parent().unwrap_or(file));
-        fs::create_dir_all(&to).map_err(on(&to))?;
+        fs::create_dir_all(&to).map_err(on_output(&to))?;
         copy(&it.root.join(file), &to)?;
     }
     for (name, config) in &packed {

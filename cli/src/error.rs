@@ -121,6 +121,13 @@ impl Failure {
         }
     }
 
+    /// Returns an error of the system about a file of the result. What is not there has been removed since.
+    pub(crate) fn output(path: &Path, error: &io::Error) -> Self {
+        let failure = Self::io(path, error);
+        let kind = if error.kind() == io::ErrorKind::NotFound { Kind::System } else { failure.kind };
+        Self { kind, ..failure }
+    }
+
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::json!({ "error": {
             "kind": self.kind.name(), "tensor": self.tensor, "message": self.message, "help": self.remedy(),
@@ -142,6 +149,11 @@ impl std::error::Error for Failure {}
 /// Makes an error of the system one about a file (for `map_err`).
 pub(crate) fn on(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
     move |error| Failure::io(path, &error)
+}
+
+/// Makes an error of the system one about a file of the result (for `map_err`).
+pub(crate) fn on_output(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
+    move |error| Failure::output(path, &error)
 }
 
 /// Returns the candidate that a misspelt word probably means.

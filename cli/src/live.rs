@@ -14,7 +14,7 @@ use tempfile::{Builder, NamedTempFile};
 use twox_hash::XxHash3_128;
 
 use crate::checkpoint::hex;
-use crate::error::{Failure, Result, on};
+use crate::error::{Failure, Result, on_output};
 use crate::lock;
 use crate::loss::Loss;
 use crate::source::file_name;
@@ -82,16 +82,16 @@ impl Live {
     /// Creates a temporary file of `bytes` bytes, and allocates them on the disk.
     pub(crate) fn new(shard: usize, path: PathBuf, dir: &Path, bytes: u64) -> Result<Self> {
         let temp = temporary(dir, &file_name(&path))?;
-        let file = temp.as_file().try_clone().map_err(on(&path))?;
-        file.set_len(bytes).map_err(on(&path))?;
+        let file = temp.as_file().try_clone().map_err(on_output(&path))?;
+        file.set_len(bytes).map_err(on_output(&path))?;
         let in_memory = system::is_in_memory(dir);
         if !in_memory {
-            system::allocate(&file, bytes).map_err(on(&path))?;
+            system::allocate(&file, bytes).map_err(on_output(&path))?;
         }
         Ok(Self {
             shard,
             temp: Mutex::new(Some(temp)),
-            reader: file.try_clone().map_err(on(&path))?,
+            reader: file.try_clone().map_err(on_output(&path))?,
             file: Mutex::new(file),
             path,
             window: if in_memory { WINDOW_IN_MEMORY } else { WINDOW },
@@ -116,7 +116,7 @@ impl Live {
             let what = format!("{}: {until} of {bytes} bytes were written", self.path.display());
             return Err(Failure::system(what));
         }
-        self.reader.sync_all().map_err(on(&self.path))?;
+        self.reader.sync_all().map_err(on_output(&self.path))?;
         Ok(hex(&sha.finalize()))
     }
 
@@ -132,7 +132,7 @@ impl Live {
         let piece = Piece { len: bytes.len() as u64, hash: XxHash3_128::oneshot(bytes) };
         {
             let file = lock(&self.file);
-            system::write_at(&file, bytes, offset).map_err(on(&self.path))?;
+            system::write_at(&file, bytes, offset).map_err(on_output(&self.path))?;
         }
         lock(&self.pieces).insert(offset, piece);
         Ok(())
@@ -209,7 +209,7 @@ impl Live {
             some.iter().try_for_each(|(&offset, &piece)| {
                 self.check(offset, piece, |at, n, hash| {
                     let some = &mut buffer[..n];
-                    system::read_at(&self.reader, some, at).map_err(on(&self.path))?;
+                    system::read_at(&self.reader, some, at).map_err(on_output(&self.path))?;
                     hash.write(some);
                     Ok(())
                 })
@@ -253,7 +253,7 @@ impl Live {
                 self.check(offset, piece, |at, n, hash| {
                     let mut some = buffers.recv().expect("all come back");
                     some.resize(n, 0);
-                    system::read_at(&self.reader, &mut some, at).map_err(on(&self.path))?;
+                    system::read_at(&self.reader, &mut some, at).map_err(on_output(&self.path))?;
                     hash.write(&some);
                     let next =
                         if offset < until { done.send(some).is_ok() } else { to_hash.send(some).is_ok() };
@@ -291,7 +291,7 @@ impl Live {
     fn drop_cached(&self, pieces: &BTreeMap<u64, Piece>) -> Result<()> {
         if let (Some((&first, _)), Some((&last, piece))) = (pieces.first_key_value(), pieces.last_key_value())
         {
-            self.reader.sync_data().map_err(on(&self.path))?;
+            self.reader.sync_data().map_err(on_output(&self.path))?;
             system::forget(&self.reader, first, last + piece.len - first);
         }
         Ok(())
@@ -306,7 +306,7 @@ pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
     let (prefix, mut builder) = (format!(".{name}."), Builder::new());
     system::shared(builder.prefix(&prefix).rand_bytes(RANDOM).suffix(".tmp"));
     loop {
-        let temp = builder.tempfile_in(dir).map_err(on(dir))?;
+        let temp = builder.tempfile_in(dir).map_err(on_output(dir))?;
         // Not every file system has locks: `remove_abandoned` leaves what it cannot lock. On Windows, others cannot read a locked file.
         let is_locked = if cfg!(unix) { temp.as_file().try_lock() } else { Ok(()) };
         // Before it was locked, another run may have taken it for abandoned: then another file is made.
@@ -327,7 +327,7 @@ pub(crate) fn named(mut temp: NamedTempFile, path: &Path, replaces: bool) -> Res
             Err(error) => error.file,
         };
     }
-    temp.persist(path).map(drop).map_err(|error| Failure::io(path, &error.error))
+    temp.persist(path).map(drop).map_err(|error| Failure::output(path, &error.error))
 }
 
 /// Returns the error of a result that exists already.

@@ -1,0 +1,59 @@
+//! Results that are made again, or that cannot be: what was there before, sources that change, directories that vanish.
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::Path;
+#[cfg(unix)]
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
+
+use common::{Random, Tensors, fails, le, line, listing, ok, write};
+use safetensors::Dtype;
+use serde_json::json;
+
+/// A checkpoint of so many numbered files, each of a matrix of so many rows.
+fn numbered(dir: &Path, n: usize, rows: usize) {
+    fs::create_dir_all(dir).unwrap();
+    let mut map = serde_json::Map::new();
+    for i in 1..=n {
+        let (file, name) =
+            (format!("model-{i:05}-of-{n:05}.safetensors"), format!("layers.{i}.up_proj.weight"));
+        let values = le(&Random(i as u64).floats(rows * 256));
+        write(&dir.join(&file), &vec![(name.clone(), Dtype::F32, vec![rows, 256], values)], None);
+        map.insert(name, json!(file));
+    }
+    let index = json!({ "metadata": {}, "weight_map": map });
+    fs::write(dir.join("model.safetensors.index.json"), index.to_string()).unwrap();
+    fs::write(dir.join("config.json"), json!({ "torch_dtype": "float32" }).to_string()).unwrap();
+}
+
+/// A place that is not there any more is an error of the system, not of the input.
+#[test]
+#[cfg(unix)]
+fn a_directory_that_vanishes_is_an_error_of_the_system() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    numbered(&at("src"), 1, 1 << 17);
+    fs::rename(at("src/model-00001-of-00001.safetensors"), at("in.safetensors")).unwrap();
+    for words in [
+        "cast - to/out.bin --from f32 --to bf16",
+        "convert in.safetensors to/out.safetensors --to bf16 --threads 1 --quiet",
+    ] {
+        fs::create_dir(at("to")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lanecast"));
+        command.args(words.split(' ')).stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.current_dir(dir.path()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        while fs::read_dir(at("to")).unwrap().next().is_none() {
+            assert!(child.try_wait().unwrap().is_none(), "{words}: it has ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        fs::remove_dir_all(at("to")).unwrap();
+        drop(stdin);
+        let out = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(4), "{words}: {text}");
+        assert!(text.contains("No such file"), "{words}: {text}");
+    }
+}
