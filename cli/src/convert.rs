@@ -706,8 +706,8 @@ fn warn(args: &Convert, it: &Checkpoint, plan: &Plan) {
 }
 
 /// Removes files of an earlier conversion that would be read with the result or in place of it, and that this one does not make. Any such
-/// files of other origin are refused.
-fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
+/// files of other origin are refused. Returns the configurations and the index of the earlier conversion that this one makes again.
+fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<Vec<PathBuf>> {
     #[derive(serde::Deserialize)]
     struct Named {
         name: String,
@@ -722,9 +722,9 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     let states =
         states.filter_map(|entry| serde_json::from_slice::<Named>(&fs::read(entry.path()).ok()?).ok());
     let mut made: Vec<String> = states.map(|state| state.name).collect();
-    let is_ours = record.is_some() || !made.is_empty();
+    let is_ours = is_begun(dir);
     made.extend(record.into_iter().flat_map(|record| record.files).map(|file| file.name));
-    let mut stale = Vec::new();
+    let (mut stale, mut again) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir).map_err(on_output(dir))? {
         let path = entry.map_err(on_output(dir))?.path();
         let name = file_name(&path);
@@ -735,6 +735,14 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
             _ if is_index(&name) && config::index_name(it, plan) != Some(&name[..]) => is_ours,
             _ if name.ends_with(".safetensors") && plan.shards.iter().all(|shard| shard.name != name) => {
                 made.contains(&name)
+            }
+            "config.json" | "hf_quant_config.json" => {
+                again.push(path);
+                continue;
+            }
+            _ if PACKED_CONFIGS.contains(&&name[..]) || is_index(&name) => {
+                again.push(path);
+                continue;
             }
             _ => continue,
         };
@@ -747,50 +755,48 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
         }
         stale.push(path);
     }
-    stale.iter().try_for_each(|path| fs::remove_file(path).map_err(on_output(path)))
+    stale.iter().try_for_each(|path| fs::remove_file(path).map_err(on_output(path)))?;
+    if !is_ours {
+        again.clear();
+    }
+    Ok(again)
 }
 
-/// Prepares the directory of the result for a run that makes these files, or goes on from the `ready` ones. Returns those that stay.
-fn prepare(
+/// Removes what lies in the directory of the result and would be taken for a part of it. Returns what [`clear`] does.
+fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan, shards: &[usize]) -> Result<Vec<PathBuf>> {
+    // Before anything is changed, so that a refusal leaves everything as it was.
+    let again = if args.rank.is_none() { clear(it, plan, &args.dst)? } else { Vec::new() };
+    sweep(it, plan, &args.dst, shards, args.rank.is_some())?;
+    Ok(again)
+}
+
+/// Makes the directory of the result that of a conversion that is not complete: without configurations and index (`again`), with the states
+/// that stay, and without a record.
+fn begin(
     args: &Convert,
-    it: &Checkpoint,
-    plan: &Plan,
-    shards: &[usize],
-    mut ready: Vec<State>,
+    again: &[PathBuf],
+    changed: &[&State],
     was_recorded: bool,
     goes_on: bool,
-) -> Result<Vec<State>> {
+) -> Result<()> {
     let dir = &args.dst;
-    // Before anything is written, so that a refusal leaves nothing behind.
-    if args.rank.is_none() && dir.exists() {
-        clear(it, plan, dir)?;
-    }
-    fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
-    if goes_on {
-        let there = ready.len();
-        ready.retain(|state| {
-            let is_ready = is_of_now(it, plan, state);
-            // Another rank must not take it for complete while it is made again.
-            if !is_ready && shards.iter().any(|&shard| plan.shards[shard].name == state.name) {
-                let _ = fs::remove_file(dir.join(STATES).join(format!("{}.json", state.name)));
-            }
-            is_ready
-        });
-        if ready.len() < there && args.rank.is_none() && !args.quiet {
-            let n = count((there - ready.len()) as u64, "file");
-            out::note(format_args!("{n} made again: the times of the source files have changed since"));
-        }
-    } else {
+    let states = dir.join(STATES);
+    // First, while a record or states still say that they are those of a conversion.
+    again.iter().try_for_each(|path| fs::remove_file(path).map_err(on_output(path)))?;
+    if !goes_on && states.exists() {
         // The states of another plan, which --force discards.
-        fs::remove_dir_all(dir.join(STATES)).map_err(on(dir))?;
-        fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
+        fs::remove_dir_all(&states).map_err(on_output(dir))?;
     }
-    sweep(it, plan, dir, shards, args.rank.is_some())?;
+    fs::create_dir_all(&states).map_err(on_output(dir))?;
+    // Another rank must not take them for complete while they are made again.
+    for state in changed {
+        let _ = fs::remove_file(states.join(format!("{}.json", state.name)));
+    }
     // Under ranks, a record that was not there when the states were read is that of another rank, which finished last: it stays.
     if args.rank.is_none() || was_recorded {
         let _ = fs::remove_file(dir.join(RECORD));
     }
-    Ok(ready)
+    sync(dir)
 }
 
 /// A locked directory. It is unlocked explicitly: after closing alone, a process that was forked meanwhile would still hold the lock.
@@ -882,27 +888,36 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     let _locked = locked?;
     headline(args, &plan)?;
     listen();
-    let begun = is_begun(&args.dst);
     let shards = mine(&plan, args.rank.unwrap_or(0), args.of.unwrap_or(1));
-    let (dir, single, ready) = if it.is_dir {
-        (args.dst.clone(), None, prepare(args, &it, &plan, &shards, ready, was_recorded, goes_on)?)
+    let (dir, single, again) = if it.is_dir {
+        (args.dst.clone(), None, prepare(args, &it, &plan, &shards)?)
     } else {
         let parent = args.dst.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         remove_abandoned(parent, &file_name(&args.dst), &args.src);
         (parent.to_owned(), Some(args.dst.clone()), Vec::new())
     };
-    let shards: Vec<usize> = shards
-        .into_iter()
-        .filter(|&i| !ready.iter().any(|state| state.name == plan.shards[i].name))
-        .collect();
+    let (ready, changed): (Vec<_>, Vec<_>) =
+        ready.into_iter().partition(|state| is_of_now(&it, &plan, state));
+    let of = |state: &State, i: usize| state.name == plan.shards[i].name;
+    let changed: Vec<_> =
+        changed.iter().filter(|state| shards.iter().any(|&shard| of(state, shard))).collect();
+    let shards: Vec<usize> =
+        shards.into_iter().filter(|&i| !ready.iter().any(|state| of(state, i))).collect();
     if let Err(failure) = room(&plan, &shards, &dir) {
-        // The directory that this run created is removed, so that the same command works once there is room. In an older one, --resume
-        // does.
-        if it.is_dir && !begun && fs::remove_dir(dir.join(STATES)).is_ok() && !existed {
+        // The directory that this run created is removed, so that the same command works once there is room.
+        if it.is_dir && !existed {
             let _ = fs::remove_dir(&dir);
         }
         return Err(failure);
+    }
+    if it.is_dir {
+        let again = if shards.is_empty() { &[] } else { &again[..] };
+        begin(args, again, &changed, was_recorded, goes_on)?;
+        if !changed.is_empty() && args.rank.is_none() && !args.quiet {
+            let n = count(changed.len() as u64, "file");
+            out::note(format_args!("{n} made again: the times of the source files have changed since"));
+        }
     }
     let mut all = work(args, &it, &plan, &dir, single, shards, memory).map_err(|failure| {
         match (failure.kind, &failure.help) {

@@ -28,6 +28,49 @@ fn numbered(dir: &Path, n: usize, rows: usize) {
     fs::write(dir.join("config.json"), json!({ "torch_dtype": "float32" }).to_string()).unwrap();
 }
 
+/// Files of two runs are not found with the configuration and the index of the first.
+#[test]
+fn a_result_that_is_replaced_in_part_is_no_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    numbered(&at("src"), 2, 16);
+    let config = json!({ "quantization_config": { "quant_method": "fp8", "weight_block_size": [128, 128] } });
+    fs::write(at("src/config.json"), config.to_string()).unwrap();
+    let with_scale = |scale: f32| {
+        let tensors: Tensors = vec![
+            ("layers.2.up_proj.weight".into(), Dtype::F8_E4M3, vec![128, 128], Random(1).e4m3(128 * 128)),
+            ("layers.2.up_proj.weight_scale_inv".into(), Dtype::F32, vec![1, 1], le(&[scale])),
+        ];
+        write(&at("src/model-00002-of-00002.safetensors"), &tensors, None);
+    };
+    let mut index: serde_json::Value =
+        serde_json::from_slice(&fs::read(at("src/model.safetensors.index.json")).unwrap()).unwrap();
+    index["weight_map"]["layers.2.up_proj.weight_scale_inv"] = json!("model-00002-of-00002.safetensors");
+    fs::write(at("src/model.safetensors.index.json"), index.to_string()).unwrap();
+    let there = || ["config.json", "model.safetensors.index.json"].map(|name| at("dst").join(name).exists());
+    with_scale(2.0);
+    ok(dir.path(), "convert src dst --to bf16 --quiet");
+    // What is complete stays so.
+    ok(dir.path(), "convert src dst --to bf16 --quiet --resume");
+    assert_eq!(there(), [true; 2]);
+    for how in ["--to bf16 --resume", "--to f16 --force"] {
+        with_scale(f32::NAN);
+        fails(dir.path(), &format!("convert src dst --quiet {how}"), 3);
+        assert_eq!(there(), [false; 2], "{how}");
+        with_scale(2.0);
+        ok(dir.path(), "convert src dst --to bf16 --quiet --force");
+        assert_eq!(there(), [true; 2], "{how}");
+    }
+    ok(dir.path(), "convert src fresh --to bf16 --quiet");
+    assert!(listing(&at("dst")) == listing(&at("fresh")));
+    // In a directory of another origin, nothing is removed before.
+    fs::create_dir(at("mine")).unwrap();
+    fs::write(at("mine/config.json"), "mine").unwrap();
+    with_scale(f32::NAN);
+    fails(dir.path(), "convert src mine --to bf16 --quiet --force", 3);
+    assert_eq!(fs::read_to_string(at("mine/config.json")).unwrap(), "mine");
+}
+
 /// A place that is not there any more is an error of the system, not of the input.
 #[test]
 #[cfg(unix)]
