@@ -6,7 +6,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
@@ -385,9 +385,17 @@ fn sync(dir: &Path) -> Result<()> {
 
 /// Writes a small file by way of a temporary one, so that it never exists in part.
 fn publish(dir: &Path, name: &str, contents: &[u8]) -> Result<()> {
+    publish_as_of(dir, name, contents, None)
+}
+
+/// Writes a small file as [`publish`] does, with this time of its last change.
+fn publish_as_of(dir: &Path, name: &str, contents: &[u8], time: Option<SystemTime>) -> Result<()> {
     let path = dir.join(name);
     let mut temp = temporary(dir, name)?;
-    temp.write_all(contents).and_then(|()| temp.as_file().sync_all()).map_err(on_output(&path))?;
+    temp.write_all(contents).map_err(on_output(&path))?;
+    // Not every file system lets times be set.
+    _ = time.map(|time| temp.as_file().set_modified(time));
+    temp.as_file().sync_all().map_err(on_output(&path))?;
     temp.persist(&path).map_err(|error| Failure::output(&path, &error.error))?;
     sync(dir)
 }
@@ -619,11 +627,11 @@ fn complete(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Option<(Loss
     Ok(Some((record.losses, all)))
 }
 
-/// Whether the record of a complete run is older than a file of the source.
-fn is_older(it: &Checkpoint, dir: &Path) -> Result<bool> {
-    let record = dir.join(RECORD);
-    let made = source::open(&record)?.stamp().map_err(on(&record))?.mtime;
-    Ok(it.shards.iter().any(|shard| shard.stamp.mtime > made))
+/// Whether the record of a complete run, whose time is the beginning of that run, is older than a file of the source.
+fn is_older(it: &Checkpoint, dir: &Path) -> bool {
+    let made = fs::metadata(dir.join(RECORD)).and_then(|found| system::mtime(&found));
+    // A record that is gone is that of another rank, which makes files again.
+    made.is_ok_and(|made| it.shards.iter().any(|shard| shard.stamp.mtime > made))
 }
 
 /// Whether the file of a state exists with its size and, for [`Resume::Hash`], with its hash.
@@ -842,6 +850,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         )
         .help("name a file or a directory; one that is called - is ./-"));
     }
+    let began = SystemTime::now();
     let it = Checkpoint::open(&args.src)?;
     if args.rank.is_some() && !it.is_dir {
         return Err(
@@ -867,13 +876,18 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     let ready =
         if goes_on && it.is_dir { states(args, &plan, args.resume, locked.is_ok())? } else { Vec::new() };
     let was_recorded = args.dst.join(RECORD).exists();
-    // The times of the source do not matter to ranks, which may read copies of it.
-    if goes_on
-        && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)?
-        && (args.rank.is_some() || !is_older(&it, &args.dst)?)
+    let completed = if goes_on { complete(&plan, &args.dst, args.resume)? } else { None };
+    let is_older = completed.is_some() && is_older(&it, &args.dst);
+    if let Some((losses, all)) = completed
+        && (args.rank.is_some() || !is_older)
     {
         if args.rank.is_none() {
             clear(&it, &plan, &args.dst)?;
+        } else if is_older {
+            // Ranks may read copies of the source, of other times.
+            out::note(format_args!(
+                "warning: the result was made before the source files were last changed: copies of the source, or its data have changed (--force without --rank makes all files again)"
+            ));
         }
         // The run may have been killed just after it wrote the record, or another rank may have been killed.
         let every: Vec<usize> = (0..plan.shards.len()).collect();
@@ -960,7 +974,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
                 ));
             }
             all = done;
-            last(&it, &plan, &dir, &all)?;
+            last(&it, &plan, &dir, &all, began)?;
         }
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -1111,7 +1125,7 @@ fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
 }
 
 /// Writes the files that make the others a checkpoint (index and configuration), and the record; then removes the states.
-fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
+fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State], began: SystemTime) -> Result<()> {
     beside(it, plan, dir)?;
     let mut losses = Losses::default();
     for state in all {
@@ -1121,7 +1135,9 @@ fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
         all.iter().map(|s| json!({ "name": s.name, "bytes": s.bytes, "sha256": s.sha256 })).collect();
     let record =
         json!({ "plan": plan.hash, "from": plan.from, "to": plan.to, "files": files, "losses": losses });
-    publish(dir, RECORD, &serde_json::to_vec_pretty(&record).expect("a record is JSON"))?;
+    let record = serde_json::to_vec_pretty(&record).expect("a record is JSON");
+    // A source that was replaced while it was read is newer.
+    publish_as_of(dir, RECORD, &record, Some(began))?;
     // An error is ignored: another rank may have removed it.
     let _ = fs::remove_dir_all(dir.join(STATES));
     sync(dir)

@@ -28,6 +28,14 @@ fn numbered(dir: &Path, n: usize, rows: usize) {
     fs::write(dir.join("config.json"), json!({ "torch_dtype": "float32" }).to_string()).unwrap();
 }
 
+fn set_time(path: &Path, time: SystemTime) {
+    File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+fn modified(path: &Path) -> SystemTime {
+    fs::metadata(path).unwrap().modified().unwrap()
+}
+
 /// Files of two runs are not found with the configuration and the index of the first.
 #[test]
 fn a_result_that_is_replaced_in_part_is_no_checkpoint() {
@@ -69,6 +77,47 @@ fn a_result_that_is_replaced_in_part_is_no_checkpoint() {
     with_scale(f32::NAN);
     fails(dir.path(), "convert src mine --to bf16 --quiet --force", 3);
     assert_eq!(fs::read_to_string(at("mine/config.json")).unwrap(), "mine");
+}
+
+/// A source that is replaced while it is read is newer than the result.
+#[test]
+fn a_source_that_changes_during_a_run_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    numbered(&at("src"), 2, 16384);
+    ok(dir.path(), "convert src dst --to bf16 --quiet --threads 1");
+    // When the last file of the result was there, the run had not ended.
+    let during = (1..=2).map(|i| modified(&at(&format!("dst/model-0000{i}-of-00002.safetensors"))));
+    let during = during.max().unwrap();
+    let source = at("src/model-00002-of-00002.safetensors");
+    let mut bytes = fs::read(&source).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&source, bytes).unwrap();
+    set_time(&source, during);
+    ok(dir.path(), "convert src dst --to bf16 --quiet --resume");
+    ok(dir.path(), "convert src fresh --to bf16 --quiet");
+    assert!(listing(&at("dst")) == listing(&at("fresh")));
+}
+
+/// Ranks may have copies of the source, so they make nothing again, but they say what they found.
+#[test]
+fn ranks_say_that_the_source_is_newer() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    numbered(&at("src"), 2, 16);
+    ok(dir.path(), "convert src dst --to bf16 --quiet");
+    for rank in ["--rank 0 --of 2", "--rank 1 --of 2 --resume"] {
+        let words = format!("convert src dst --to bf16 --quiet {rank}");
+        assert!(line(dir.path(), &words).stderr.is_empty(), "{rank}");
+        let source = at("src/model-00001-of-00002.safetensors");
+        set_time(&source, SystemTime::now() + Duration::from_secs(3600));
+        let out = line(dir.path(), &words);
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(0), "{text}");
+        assert!(text.starts_with("warning: the result was made before the source files"), "{rank}: {text}");
+        set_time(&source, SystemTime::now() - Duration::from_secs(3600));
+    }
 }
 
 /// A place that is not there any more is an error of the system, not of the input.
