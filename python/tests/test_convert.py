@@ -267,6 +267,22 @@ def test_a_cluster_takes_the_options_of_one_process(tmp_path: Path) -> None:
                 convert("src", "stopped", to="f16", progress=lambda done, files: False)
             convert("src", "stopped", to="f16", resume=True)
             assert contents(tmp_path / "stopped") == contents(tmp_path / "alone")
+            # What a run by another plan has left in part.
+            lanecast.convert(tmp_path / "src", tmp_path / "part", to="bf16", rank=0, of=2)
+            convert("src", "part", to="f16", force=True)
+            assert contents(tmp_path / "part") == contents(tmp_path / "alone")
+            with pytest.raises(lanecast.ConvertError, match="one.safetensors exists"):
+                convert(f"src/{file}", "one.safetensors", to="bf16")
+
+            class Twice:
+                """Runs each task again, as if its worker had been lost at its end."""
+
+                def submit(self, *call: Any, **options: Any) -> Any:
+                    client.submit(*call, **options).result()
+                    return client.submit(*call, **options)
+
+            made = lanecast.dask.convert(tmp_path / "src" / file, tmp_path / "two.safetensors", to="bf16", client=Twice())
+            assert len(made.files) == 1
 
 
 def test_without_a_python_there_is_no_program(tmp_path: Path) -> None:

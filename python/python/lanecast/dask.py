@@ -16,6 +16,9 @@ from lanecast._lanecast import Cancelled
 
 __all__ = ["convert"]
 
+# What the program writes beside tensors and reads with them.
+_CONFIGS = ("config.json", "hf_quant_config.json", "quantize_config.json", "quant_config.json")
+
 
 def _shard(
     src: str, dst: str, to: str, ranks: dict[str, Any], options: dict[str, Any]
@@ -31,20 +34,22 @@ def _shard(
 
 
 def _begin_anew(dst: str) -> None:
-    """Removes what an earlier conversion has made: the files of its record, its indexes and its states."""
+    """Removes what an earlier conversion, complete or not, has made: its files of tensors, indexes, configurations and states."""
     place = FilePath(dst)
-    record = place / "lanecast.json"
-    if not record.is_file():
+    record, states = place / "lanecast.json", place / ".lanecast"
+    if not record.is_file() and not states.is_dir():
         return
-    for file in json.loads(record.read_bytes()).get("files", []):
-        if os.path.basename(file["name"]) == file["name"]:
-            (place / file["name"]).unlink(missing_ok=True)
+    made: list[dict[str, Any]] = json.loads(record.read_bytes()).get("files", []) if record.is_file() else []
+    made += [json.loads(state.read_bytes()) for state in states.glob("*.json")]
     for index in place.glob("*.safetensors.index*.json"):
         index.unlink()
-    shutil.rmtree(place / ".lanecast", ignore_errors=True)
+    for name in [*_CONFIGS, *(file["name"] for file in made)]:
+        if os.path.basename(name) == name:
+            (place / name).unlink(missing_ok=True)
+    shutil.rmtree(states, ignore_errors=True)
     # By this directory, tasks know that DST is being made.
-    (place / ".lanecast").mkdir(exist_ok=True)
-    record.unlink()
+    states.mkdir(exist_ok=True)
+    record.unlink(missing_ok=True)
 
 
 def convert(
@@ -91,9 +96,12 @@ def convert(
         ranks: list[dict[str, Any]] = [{"rank": rank, "of": files} for rank in range(files)]
         each = options if resume is None else {**options, "resume": resume}
     else:
-        # One file has no ranks, and nothing is left to be done once it is there.
+        if not force and os.path.lexists(dst):
+            # It is refused, as it would be without a cluster.
+            return _convert(src, dst, to=to, **options, **limits)
+        # One file has no ranks. If it is there when its task is run again, the worker was lost just after writing it.
         ranks = [{}]
-        each = {**options, **limits, "force": force}
+        each = {**options, **limits, "force": True}
     tasks = [client.submit(_shard, src, dst, to, rank, each, retries=retries, pure=False) for rank in ranks]
     done, report = 0, plan
     for task in distributed.as_completed(tasks):
