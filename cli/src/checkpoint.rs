@@ -128,7 +128,8 @@ pub(crate) struct Checkpoint {
     pub(crate) below: Vec<PathBuf>,
     /// The names of files with weights in formats that are not read.
     pub(crate) skipped: Vec<String>,
-    /// What else a conversion does not copy, and why: large directories in which no tensors were found, and what is not a regular file.
+    /// What else a conversion does not copy, and why: large directories in which no tensors were found, those that may not be read, and
+    /// what is not a regular file.
     pub(crate) large: Vec<String>,
 }
 
@@ -197,7 +198,7 @@ impl Checkpoint {
                     match files_below(&path, Path::new(&entry.file_name()), DEEPEST, &mut files)? {
                         None => self.below.extend(files),
                         Some(Unread::Tensors) => self.skipped.push(name + "/"),
-                        Some(Unread::Many(what)) => self.large.push(format!("{name}/ ({what})")),
+                        Some(Unread::Other(what)) => self.large.push(format!("{name}/ ({what})")),
                     }
                 }
                 Ok(_) if name.ends_with(TENSORS[0]) => {
@@ -453,8 +454,8 @@ fn layers(metadata: Option<&BTreeMap<String, String>>) -> serde_json::Result<Map
 enum Unread {
     /// It has tensors: it is a checkpoint of its own.
     Tensors,
-    /// It is larger than what belongs to a checkpoint.
-    Many(String),
+    /// It is larger than what belongs to a checkpoint, or may not be read.
+    Other(String),
 }
 
 /// Lists the files below a directory, relative to `root`. Returns why they are not copied, if they are not.
@@ -467,7 +468,14 @@ fn files_below(
     const MOST_FILES: usize = 1000;
     let path = root.join(directory);
     let mut unread = None;
-    for entry in std::fs::read_dir(&path).map_err(on(&path))? {
+    let entries = match std::fs::read_dir(&path) {
+        // Such as `lost+found`.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Ok(Some(Unread::Other(format!("{}: {error}", directory.display()))));
+        }
+        entries => entries.map_err(on(&path))?,
+    };
+    for entry in entries {
         let there = entry.map_err(on(&path))?.path();
         let (name, file) = (source::file_name(&there), directory.join(there.file_name().unwrap_or_default()));
         if name.starts_with('.') {
@@ -480,16 +488,16 @@ fn files_below(
         if !found.is_dir() {
             files.extend(found.is_file().then_some(file));
         } else if deepest == 1 {
-            unread = Some(Unread::Many(format!("directories in it lie more than {DEEPEST} deep")));
+            unread = Some(Unread::Other(format!("directories in it lie more than {DEEPEST} deep")));
         } else {
             match files_below(root, &file, deepest - 1, files)? {
-                Some(Unread::Many(what)) => unread = Some(Unread::Many(what)),
+                Some(Unread::Other(what)) => unread = Some(Unread::Other(what)),
                 Some(tensors) => return Ok(Some(tensors)),
                 None => {}
             }
         }
         if files.len() > MOST_FILES {
-            return Ok(Some(Unread::Many(format!("more than {MOST_FILES} files"))));
+            return Ok(Some(Unread::Other(format!("more than {MOST_FILES} files"))));
         }
     }
     Ok(unread)

@@ -36,6 +36,17 @@ fn modified(path: &Path) -> SystemTime {
     fs::metadata(path).unwrap().modified().unwrap()
 }
 
+/// A run by a shell, which does something before.
+#[cfg(unix)]
+fn after(dir: &Path, script: &str, words: &str) -> Output {
+    let script = format!("{script} \"$0\" {words}");
+    Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_lanecast")])
+        .current_dir(dir)
+        .output()
+        .unwrap()
+}
+
 /// Files of two runs are not found with the configuration and the index of the first.
 #[test]
 fn a_result_that_is_replaced_in_part_is_no_checkpoint() {
@@ -118,6 +129,39 @@ fn ranks_say_that_the_source_is_newer() {
         assert!(text.starts_with("warning: the result was made before the source files"), "{rank}: {text}");
         set_time(&source, SystemTime::now() - Duration::from_secs(3600));
     }
+}
+
+/// `lost+found` and the like are told, and the rest is converted.
+#[test]
+#[cfg(target_os = "linux")]
+fn directories_that_may_not_be_read_are_left_out() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    numbered(&at("src"), 2, 16);
+    fs::create_dir_all(at("src/lost+found")).unwrap();
+    fs::create_dir_all(at("src/more/private")).unwrap();
+    let allow = |mode: u32| {
+        for name in ["src/lost+found", "src/more/private"] {
+            fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    allow(0);
+    // Who may read everything gives that up.
+    let is_root = fs::read_dir(at("src/lost+found")).is_ok();
+    let less = if is_root { "setpriv --inh-caps=-all --bounding-set=-all" } else { "" };
+    let out = after(dir.path(), less, "convert src dst --to bf16 --quiet");
+    allow(0o700);
+    let text = String::from_utf8_lossy(&out.stderr);
+    if is_root && text.contains("setpriv") {
+        eprintln!("NOT RUN: directories that may not be read: {text}");
+        return;
+    }
+    assert_eq!(out.status.code(), Some(0), "{text}");
+    let why = "Permission denied (os error 13)";
+    let both = format!("lost+found/ (lost+found: {why}), more/ (more/private: {why})");
+    assert_eq!(text, format!("warning: not read, and not copied: {both}\n"));
+    assert!(at("dst/lanecast.json").exists());
 }
 
 /// A place that is not there any more is an error of the system, not of the input.
