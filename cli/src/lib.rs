@@ -130,6 +130,7 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             return error.exit_code() as u8;
         }
     };
+    system::open_many();
     let Err(failure) = run(&cli.command) else { return 0 };
     // Only one object is printed: if a limit was exceeded, that was the report.
     if wants_json(&cli.command) && failure.kind != Kind::Limit {

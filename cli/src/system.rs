@@ -12,25 +12,34 @@ pub(crate) use linux::{allocate, forget, is_in_memory, will_be_read};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use others::{allocate, forget, is_in_memory, will_be_read};
 #[cfg(unix)]
-pub(crate) use unix::{check_size, free, mtime, read_at, shared, sync_directory, write_at};
+pub(crate) use unix::{check_size, free, mtime, open_many, read_at, shared, sync_directory, write_at};
 #[cfg(windows)]
-pub(crate) use windows::{check_size, free, mtime, read_at, shared, sync_directory, write_at};
+pub(crate) use windows::{check_size, free, mtime, open_many, read_at, shared, sync_directory, write_at};
 
 #[cfg(unix)]
 mod unix {
     use std::fs::Permissions;
     use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 
+    use rustix::process::{Resource, getrlimit, setrlimit};
     use tempfile::Builder;
 
     use super::*;
 
     /// Fails if this process may not write files of this many bytes. A signal would end the process then, and leave its temporary files.
     pub(crate) fn check_size(bytes: u64) -> io::Result<()> {
-        match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        match getrlimit(Resource::Fsize).current {
             Some(most) if bytes > most => Err(io::ErrorKind::FileTooLarge.into()),
             _ => Ok(()),
         }
+    }
+
+    /// Lets this process open as many files as the system allows: those of a checkpoint are open together.
+    pub(crate) fn open_many() {
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = limit.maximum;
+        // Where that is refused, the limit stays.
+        let _ = setrlimit(Resource::Nofile, limit);
     }
 
     /// Fills the buffer from this offset on.
@@ -77,6 +86,9 @@ mod windows {
     pub(crate) fn check_size(_: u64) -> io::Result<()> {
         Ok(())
     }
+
+    /// Nothing to raise: processes have no such limit.
+    pub(crate) fn open_many() {}
 
     pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let bytes = buffer.len();

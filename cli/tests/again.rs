@@ -164,6 +164,16 @@ fn directories_that_may_not_be_read_are_left_out() {
     assert!(at("dst/lanecast.json").exists());
 }
 
+/// All files of a checkpoint are open together.
+#[test]
+#[cfg(unix)]
+fn more_files_are_opened_than_the_soft_limit_allows() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 80, 1);
+    let out = after(dir.path(), "ulimit -S -n 40; exec", "convert src dst --to bf16 --quiet");
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
 /// A place that is not there any more is an error of the system, not of the input.
 #[test]
 #[cfg(unix)]
