@@ -587,7 +587,7 @@ fn states(args: &Convert, plan: &Plan, how: Option<Resume>, removes: bool) -> Re
         if state.plan != plan.hash {
             return Err(another_plan(args));
         }
-        if is_there(dir, &state, how)? {
+        if state.name == shard.name && is_there(dir, &state, how)? {
             found.push(state);
         } else if removes {
             let _ = fs::remove_file(&path);
@@ -770,9 +770,26 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(again)
 }
 
+/// Checks that no two files of the result are one file in this directory, where names that differ in case alone are one name.
+fn check_case(plan: &Plan, dir: &Path) -> Result<()> {
+    let mut names = BTreeMap::new();
+    for shard in &plan.shards {
+        let Some(other) = names.insert(shard.name.to_lowercase(), &shard.name) else { continue };
+        let probe = temporary(dir, "case")?;
+        if !dir.join(file_name(probe.path()).to_uppercase()).exists() {
+            break;
+        }
+        let what = format!("{}: {other} and {} are one name there", dir.display(), shard.name);
+        return Err(Failure::refused(what)
+            .help("write where upper and lower case are told apart, or with --shard-size, which gives files new names"));
+    }
+    Ok(())
+}
+
 /// Removes what lies in the directory of the result and would be taken for a part of it. Returns what [`clear`] does.
 fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan, shards: &[usize]) -> Result<Vec<PathBuf>> {
     // Before anything is changed, so that a refusal leaves everything as it was.
+    check_case(plan, &args.dst)?;
     let again = if args.rank.is_none() { clear(it, plan, &args.dst)? } else { Vec::new() };
     sweep(it, plan, &args.dst, shards, args.rank.is_some())?;
     Ok(again)

@@ -174,6 +174,40 @@ fn more_files_are_opened_than_the_soft_limit_allows() {
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
+/// Where names of any case are one name, what is found under a name may be the state of another file.
+#[test]
+fn a_state_is_that_of_its_file_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("src")).unwrap();
+    for (name, tensor) in [("a.safetensors", "x"), ("B.safetensors", "y")] {
+        write(&at("src").join(name), &vec![(tensor.into(), Dtype::F32, vec![2], le(&[1.0, 2.0]))], None);
+    }
+    ok(dir.path(), "convert src dst --to bf16 --quiet --rank 0 --of 2");
+    let state = fs::read_dir(at("dst/.lanecast")).unwrap().next().unwrap().unwrap().path();
+    let other = if state.ends_with("a.safetensors.json") { "B.safetensors" } else { "a.safetensors" };
+    fs::copy(&state, at("dst/.lanecast").join(format!("{other}.json"))).unwrap();
+    ok(dir.path(), "convert src dst --to bf16 --quiet --rank 0 --of 2 --resume");
+    assert!(!at("dst/lanecast.json").exists());
+    ok(dir.path(), "convert src dst --to bf16 --quiet --resume");
+    ok(dir.path(), "convert src fresh --to bf16 --quiet");
+    assert!(listing(&at("dst")) == listing(&at("fresh")));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn names_that_differ_in_case_alone_are_two_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("src")).unwrap();
+    for (name, tensor) in [("a.safetensors", "x"), ("A.safetensors", "y")] {
+        write(&at("src").join(name), &vec![(tensor.into(), Dtype::F32, vec![2], le(&[1.0, 2.0]))], None);
+    }
+    ok(dir.path(), "convert src dst --to bf16 --quiet");
+    let names: Vec<_> = listing(&at("dst")).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["A.safetensors", "a.safetensors", "lanecast.json", "model.safetensors.index.json"]);
+}
+
 /// A place that is not there any more is an error of the system, not of the input.
 #[test]
 #[cfg(unix)]
