@@ -14,7 +14,7 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use crate::args::{Cast, Rounding, ScaleOf, Switch};
-use crate::convert::{check_parent, check_replaced, is_interrupted, listen};
+use crate::convert::{check_parent, check_replaced, is_interrupted, listen, sync};
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result, on};
 use crate::layout::Layout;
@@ -773,6 +773,7 @@ impl Writing<'_> {
             Target::File(file) => {
                 file.as_file().sync_all().map_err(on(dst))?;
                 named(file, dst, self.args.force)?;
+                sync(parent(dst))?;
             }
             Target::Stdout => {
                 io::stdout().flush().map_err(|error| Failure::system(format!("standard output: {error}")))?;
@@ -784,7 +785,8 @@ impl Writing<'_> {
                 "{} already has the new codes; an older file of scales does not belong to them",
                 dst.display()
             ))
-        })
+        })?;
+        sync(parent(scale_to))
     }
 }
 

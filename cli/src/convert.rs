@@ -379,7 +379,8 @@ impl Work<'_> {
     }
 }
 
-fn sync(dir: &Path) -> Result<()> {
+/// Synchronises the names in a directory with the disk.
+pub(crate) fn sync(dir: &Path) -> Result<()> {
     system::sync_directory(dir).map_err(on_output(dir))
 }
 

@@ -208,6 +208,23 @@ fn names_that_differ_in_case_alone_are_two_files() {
     assert_eq!(names, ["A.safetensors", "a.safetensors", "lanecast.json", "model.safetensors.index.json"]);
 }
 
+/// The names of what was cast are on the disk, too.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_directory_of_a_cast_is_synchronised() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("in.bin"), le(&[1.0; 8])).unwrap();
+    let strace = "strace -f -qq -o log -e trace=?rename,?renameat,?renameat2,?link,?linkat,fsync";
+    let out = after(dir.path(), strace, "cast in.bin out.bin --from f32 --to bf16 --quiet");
+    let Ok(log) = fs::read_to_string(dir.path().join("log")) else {
+        eprintln!("NOT RUN: the calls of a cast: strace is not installed, or cannot trace here");
+        return;
+    };
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let last = log.lines().rfind(|line| line.contains('(')).unwrap_or_default();
+    assert!(log.contains("out.bin") && last.contains("fsync("), "{log}");
+}
+
 /// A place that is not there any more is an error of the system, not of the input.
 #[test]
 #[cfg(unix)]
