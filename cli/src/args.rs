@@ -152,7 +152,7 @@ pub(crate) struct Convert {
     /// Gives q, k and v one NVFP4 global scale, and gate and up one, because engines fuse them
     #[arg(long, default_value = "on")]
     pub(crate) fuse: Switch,
-    /// Threads [default, and 0: one for each core, plus two unless SRC and DST are in memory]
+    /// Threads, at most 1024 [default, and 0: one for each core, plus two unless SRC and DST are in memory]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     /// The most memory for all buffers together, such as 64M or 2G
@@ -317,7 +317,7 @@ pub(crate) struct Verify {
     /// Exit 1 if the root mean square of a tensor's errors is more than X times that of its values
     #[arg(long, value_name = "X", value_parser = limit)]
     pub(crate) max_rms_error: Option<f64>,
-    /// Threads [default, and 0: one for each core]
+    /// Threads, at most 1024 [default, and 0: one for each core]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     /// Prints the differences as one JSON object on stdout

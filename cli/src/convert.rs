@@ -6,6 +6,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -27,6 +28,7 @@ use crate::out::{self, bytes, count, number};
 use crate::plan::{Input, Job, OutShard, Output, Plan, label};
 use crate::source::{self, Stamp, file_name};
 use crate::system;
+use crate::threads;
 use crate::tile::{self, Main, Scratch, Tile};
 
 /// Set by Ctrl-C.
@@ -845,7 +847,7 @@ fn locked(args: &Convert) -> Result<Locked> {
         let tried = if args.rank.is_some() { file.try_lock_shared() } else { file.try_lock() };
         match tried {
             Ok(()) => return Ok(Locked(Some(file))),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(50)),
             Err(TryLockError::Error(_)) => return Ok(Locked(None)),
         }
     }
@@ -1035,10 +1037,10 @@ fn work(
     let jobs = plan.jobs.iter().enumerate();
     let mut members: Vec<_> = jobs.filter_map(|(index, job)| Some((job.output.group()?, index))).collect();
     members.sort_unstable();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
     // More threads than cores, because some wait for the disk.
     let more = if system::is_in_memory(&it.root) && system::is_in_memory(dir) { 0 } else { 2 };
-    let threads = args.threads.filter(|&n| n > 0).unwrap_or(cores + more);
+    let threads = threads(args.threads, cores + more);
     // A tile needs buffers of up to about 16 times its bytes: its elements as float64, before and after, and the bytes of both files.
     let tile = (memory / threads as u64 / 16).clamp(1 << 16, 1 << 20);
     let largest = plan
@@ -1092,9 +1094,13 @@ fn work(
         done: Mutex::new(Vec::new()),
         bar,
     };
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| work.worker());
+    thread::scope(|scope| {
+        for i in 0..threads {
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, || work.worker()) {
+                let failure = Failure::system(format!("thread {} of {threads}: {error}", i + 1));
+                work.fail(failure.help("--threads takes a smaller number"));
+                break;
+            }
         }
     });
     work.bar.finish_and_clear();

@@ -42,6 +42,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no panics")
 }
 
+/// The most threads that are started.
+const MOST_THREADS: usize = 1024;
+
+/// Returns how many threads to start for `--threads`, where 0 is the default.
+fn threads(asked: Option<usize>, default: usize) -> usize {
+    asked.filter(|&n| n > 0).unwrap_or(default).min(MOST_THREADS)
+}
+
 fn run(command: &Command) -> Result<()> {
     match command {
         Command::Inspect(args) => inspect::run(args),

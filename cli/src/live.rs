@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Condvar, Mutex, PoisonError, RwLock};
+use std::thread;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -238,8 +239,8 @@ impl Live {
         let (done, buffers) = channel();
         (0..AHEAD).for_each(|_| done.send(Vec::new()).expect("the receiver is there"));
         let hashed = done.clone();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
+        thread::scope(|scope| {
+            let hashing = thread::Builder::new().spawn_scoped(scope, move || {
                 let mut sum = lock(&self.hashed);
                 for some in read {
                     sum.sha.update(&some);
@@ -247,6 +248,7 @@ impl Live {
                     let _ = hashed.send(some);
                 }
             });
+            hashing.map_err(|error| Failure::system(format!("a thread: {error}")))?;
             // Moved in, so that it is dropped at the end of this closure, which ends the other thread.
             let to_hash = to_hash;
             pieces.into_iter().try_for_each(|(offset, piece)| {
@@ -368,8 +370,6 @@ pub(crate) fn remove_abandoned(dir: &Path, name: &str, src: &Path) {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::thread;
-
     use super::*;
 
     /// What could not be read back is read again by the worker that completes the file, and fails there, too.

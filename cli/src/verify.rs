@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use lanecast::{Caster, DType};
 use safetensors::Dtype;
@@ -18,6 +19,7 @@ use crate::lock;
 use crate::loss::{Loss, Real, place};
 use crate::out::{self, count, number};
 use crate::plan::Input;
+use crate::threads;
 use crate::tile::{self, Matrices, Scratch, Tile};
 
 /// How many elements are compared at a time.
@@ -338,11 +340,11 @@ fn compare_all(
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     let failure = Mutex::new(None);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.filter(|&n| n > 0).unwrap_or(cores);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads(args.threads, cores);
+    thread::scope(|scope| {
+        for i in 0..threads {
+            let started = thread::Builder::new().spawn_scoped(scope, || {
                 let mut scratch = Scratch::default();
                 while let Some(&name) = both.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut squares = Squares::default();
@@ -355,6 +357,13 @@ fn compare_all(
                     }
                 }
             });
+            // Those that were started compare all.
+            if let Err(error) = started {
+                if i == 0 {
+                    *lock(&failure) = Some(Failure::system(format!("a thread: {error}")));
+                }
+                break;
+            }
         }
     });
     if let Some(failure) = failure.into_inner().expect("no panics") {

@@ -225,6 +225,14 @@ fn the_directory_of_a_cast_is_synchronised() {
     assert!(log.contains("out.bin") && last.contains("fsync("), "{log}");
 }
 
+#[test]
+fn any_number_of_threads_is_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 2, 16);
+    ok(dir.path(), "convert src dst --to bf16 --threads 10000000 --quiet");
+    ok(dir.path(), "verify src dst --threads 10000000 --max-rel-error 0.004");
+}
+
 /// A place that is not there any more is an error of the system, not of the input.
 #[test]
 #[cfg(unix)]
