@@ -1008,6 +1008,15 @@ impl Plan {
         });
     }
 
+    /// Gives the last job, if it is that of the scales of a weight that stays, the name that loaders of the result look for.
+    fn name_scale(&mut self, planner: &Planner<'_>, weight: &Weight, role: Role) {
+        if role == Role::Scale
+            && let (Some(job), Some(name)) = (self.jobs.last_mut(), planner.scale_name(weight))
+        {
+            job.outs[0].name = name;
+        }
+    }
+
     /// Decides what becomes of a tensor.
     fn tensor(&mut self, planner: &mut Planner<'_>, found: &Recognised, tensor: &Arc<Tensor>) -> Result<()> {
         let (role, of) = &found.roles[&tensor.name];
@@ -1017,13 +1026,14 @@ impl Plan {
         let Choice { keep, only, copy, drop } = &planner.choice;
         let is = |set: &GlobSet| set.is_match(logical) || set.is_match(&**lead);
         if is(copy) || copy.is_match(&*tensor.name) {
+            self.copied += 1;
+            self.push_plain(tensor, None);
             if let Some(weight) = found.weights.get(lead) {
                 self.leave(planner, weight);
+                self.name_scale(planner, weight, *role);
             } else if dtypes::is_float(tensor.dtype) {
                 self.copied_floats.insert(tensor.name.clone());
             }
-            self.copied += 1;
-            self.push_plain(tensor, None);
             return Ok(());
         }
         if is(drop) || drop.is_match(&*tensor.name) {
@@ -1075,11 +1085,7 @@ impl Plan {
                 self.layout.get_or_insert_with(|| (weight.layout, planner.format_of(weight)));
             }
             self.push_plain(tensor, None);
-            if role == Role::Scale
-                && let (Some(job), Some(name)) = (self.jobs.last_mut(), planner.scale_name(weight))
-            {
-                job.outs[0].name = name;
-            }
+            self.name_scale(planner, weight, role);
             return Ok(());
         }
         if role != Role::Weight {
