@@ -100,7 +100,7 @@ pub(crate) fn measure(it: &Checkpoint, found: &Recognised, tensor: &Arc<Tensor>)
         zero: 0,
         exponents: BTreeMap::new(),
     };
-    for matrix in 0..if whole.columns > 0 { whole.count } else { 0 } {
+    for matrix in 0..whole.count {
         let mut first = 0;
         while first < whole.rows {
             let part = Tile { job: 0, matrix, first, count: each.min(whole.rows - first) };

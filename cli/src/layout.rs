@@ -987,6 +987,16 @@ fn check_zero_points(zero_points: &Tensor, codes: &Tensor, scales: &Tensor, elem
     Err(Failure::refused(what).help(format!("scales {:?} need zero points I32 {fits:?}", scales.shape)))
 }
 
+/// Returns an extent of values, of which codes have a part.
+fn times(extent: usize, each: usize, codes: &Tensor) -> Result<usize> {
+    extent.checked_mul(each).ok_or_else(|| {
+        Failure::refused(format!(
+            "codes {} {:?}: the shape of their values overflows",
+            codes.dtype, codes.shape
+        ))
+    })
+}
+
 fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
     let bad = || {
         let what = format!(
@@ -1003,7 +1013,10 @@ fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
         return Err(bad());
     }
     let mut shape = dims[..n - 1].to_vec();
-    shape[n - 2] *= 32;
+    shape[n - 2] = times(shape[n - 2], 32, codes)?;
+    // Without elements, an extent may be of any length: the transpose is a shape that is not checked yet.
+    let transpose = [&shape[..n - 3], &[shape[n - 2], shape[n - 3]]].concat();
+    transpose.iter().try_fold(1, |all, &extent| times(extent, all, codes))?;
     Ok(Weight {
         layout: Layout::GptOss,
         name: if base == &*codes.name { codes.name.clone() } else { base.into() },
@@ -1291,7 +1304,7 @@ fn scaled(
     } else if codes.dtype == Dtype::U8
         && let Some(columns) = shape.last_mut()
     {
-        *columns *= 2;
+        *columns = times(*columns, 2, codes)?;
     }
     let known = scale_dtype(scales);
     let dtype = known.unwrap_or(DType::F32);

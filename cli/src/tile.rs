@@ -90,7 +90,7 @@ pub(crate) struct Tile {
     pub(crate) count: u64,
 }
 
-/// A tensor as a number of matrices, which are its last two dimensions.
+/// A tensor as a number of matrices, which are its last two dimensions. A tensor without elements has none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrices {
     pub(crate) count: u64,
@@ -102,7 +102,10 @@ impl Matrices {
     pub(crate) fn of(shape: &[usize]) -> Self {
         let n = shape.len();
         let at = |i: usize| if n >= i { shape[n - i] as u64 } else { 1 };
-        let count = shape[..n.saturating_sub(2)].iter().map(|&n| n as u64).product();
+        let count = match shape.contains(&0) {
+            true => 0,
+            false => shape[..n.saturating_sub(2)].iter().map(|&n| n as u64).product(),
+        };
         Self { count, rows: at(2), columns: at(1) }
     }
 }
@@ -158,6 +161,9 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
                 Output::Copy => unreachable!("above"),
             };
             let whole = Matrices::of(&shape);
+            if whole.count == 0 {
+                return tiles;
+            }
             // If the tensor is transposed, a tile has some columns of all rows, in whole groups if the source has groups of 32.
             let turned = match (input, output) {
                 (Input::Scaled(weight, ..), Output::Cast(_)) if weight.transposed => Some(32),
@@ -177,10 +183,8 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
             let most = if is_turned { most * TURNED } else { most };
             let each = (most * 8 / (whole.columns * to.max(from)).max(1)).max(1);
             let each = if each < block { block } else { each / block * block };
-            if whole.columns > 0 {
-                for matrix in 0..whole.count {
-                    cut(matrix, whole.rows, each);
-                }
+            for matrix in 0..whole.count {
+                cut(matrix, whole.rows, each);
             }
         }
     }

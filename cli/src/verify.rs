@@ -247,7 +247,7 @@ fn compare(
         (true, None) => (Unlike::Strange, Unlike::Strange),
         (false, None) => (Unlike::Bits, Unlike::Strange),
     };
-    for matrix in 0..if whole.columns > 0 { whole.count } else { 0 } {
+    for matrix in 0..whole.count {
         let mut first = 0;
         while first < whole.rows {
             let part = Tile { job: 0, matrix, first, count: each.min(whole.rows - first) };

@@ -4,6 +4,8 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{Random, Tensors, bf16s, le, ok, read, write};
 use safetensors::Dtype;
@@ -14,6 +16,30 @@ fn checkpoint(dir: &Path, tensors: &Tensors, config: &Value) {
     fs::create_dir_all(dir).unwrap();
     write(&dir.join("model.safetensors"), tensors, None);
     fs::write(dir.join("config.json"), config.to_string()).unwrap();
+}
+
+/// Runs the program, which must end within seconds, and returns what it says on stderr.
+#[track_caller]
+fn in_time(dir: &Path, text: &str, code: i32) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lanecast"))
+        .args(text.split(' '))
+        .current_dir(dir)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > Duration::from_secs(20) {
+            child.kill().unwrap();
+            panic!("{text}: it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let out = child.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(code), "{text}: {error}");
+    error
 }
 
 /// As with --keep: the configuration of the result is about all weights.
@@ -40,4 +66,40 @@ fn scales_that_are_copied_have_the_names_of_the_layout() {
     // Where the configuration stays, the names stay.
     ok(dir.path(), "convert src dst --to bf16 --copy *up_proj* --force --quiet");
     assert!(read(&dir.path().join("dst/model.safetensors")).contains_key("l.up_proj.weight_scale"));
+}
+
+/// A tensor without elements may have any other extents.
+#[test]
+fn weights_without_elements_take_no_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let codes = |shape: &[usize]| ("a.weight".to_owned(), Dtype::F8_E4M3, shape.to_vec(), Vec::new());
+    let many = 1 << 60;
+    for shape in [&[many, 0, 5][..], &[many, 5, 0], &[0, many], &[many, 0]] {
+        let scale = ("a.weight_scale".to_owned(), Dtype::F32, vec![1], le(&[0.5]));
+        write(&dir.path().join("a.safetensors"), &vec![codes(shape), scale], None);
+        for to in ["bf16", "f32"] {
+            in_time(dir.path(), &format!("convert a.safetensors b.safetensors --to {to} --force --quiet"), 0);
+            assert_eq!(read(&dir.path().join("b.safetensors"))["a.weight"].1, shape);
+        }
+        in_time(dir.path(), "verify a.safetensors a.safetensors", 0);
+        in_time(dir.path(), "inspect a.safetensors --stats", 0);
+    }
+    let tensor = |name: &str, shape: &[usize]| (name.to_owned(), Dtype::U8, shape.to_vec(), Vec::new());
+    let blocks = tensor("a_blocks", &[1 << 16, 0, 1 << 42, 16]);
+    let scales = tensor("a_scales", &[1 << 16, 0, 1 << 42]);
+    write(&dir.path().join("a.safetensors"), &vec![blocks, scales], None);
+    in_time(dir.path(), "convert a.safetensors b.safetensors --to bf16 --force --quiet", 0);
+    assert_eq!(read(&dir.path().join("b.safetensors"))["a"].1, [1 << 16, 1 << 47, 0]);
+    in_time(dir.path(), "verify a.safetensors b.safetensors", 0);
+    // Two codes to a byte, and 32 to a block, have more values than there are numbers.
+    for (names, shape, scales) in [
+        (["a.weight", "a.weight_scale"], &[0, 1 << 63][..], &[0, 1][..]),
+        (["a_blocks", "a_scales"], &[0, 1, many, 16], &[0, 1, many]),
+        (["a_blocks", "a_scales"], &[many, 0, 4, 16], &[many, 0, 4]),
+    ] {
+        let both = vec![tensor(names[0], shape), tensor(names[1], scales)];
+        write(&dir.path().join("a.safetensors"), &both, None);
+        let error = in_time(dir.path(), "convert a.safetensors c.safetensors --to bf16", 3);
+        assert!(error.contains(names[0]) && error.contains("overflows"), "{error}");
+    }
 }
