@@ -43,11 +43,15 @@ impl Input {
         }
     }
 
-    fn scales(&self) -> Option<&Tensor> {
-        match self {
-            Self::Plain(_) => None,
-            Self::Scaled(_, _, scales) => Some(scales),
+    /// The files that it lies in.
+    fn files(&self, it: &Checkpoint) -> BTreeSet<usize> {
+        let mut files = BTreeSet::from([self.main().shard]);
+        if let Self::Scaled(weight, _, scales) = self {
+            let Weight { global, zero_points, group_of_input, others, .. } = &**weight;
+            let others = [global, zero_points, group_of_input].into_iter().flatten().chain(others);
+            files.extend(others.map(|name| it.tensors[name].shard).chain([scales.shard]));
         }
+        files
     }
 
     /// The name of the dtype or layout in the report.
@@ -1411,8 +1415,7 @@ impl Plan {
         let mut groups: Vec<(usize, usize)> = Vec::new();
         for job in &self.jobs {
             if let Some(group) = job.output.group() {
-                groups.push((group, job.input.main().shard));
-                groups.extend(job.input.scales().map(|scales| (group, scales.shard)));
+                groups.extend(job.input.files(it).into_iter().map(|file| (group, file)));
             }
         }
         groups.sort_unstable();
@@ -1438,12 +1441,7 @@ impl Plan {
             let mut sources = BTreeSet::new();
             for &index in &jobs {
                 let job = &self.jobs[index];
-                sources.insert(job.input.main().shard);
-                if let Input::Scaled(weight, _, scales) = &job.input {
-                    let Weight { global, zero_points, group_of_input, others, .. } = &**weight;
-                    let others = [global, zero_points, group_of_input].into_iter().flatten().chain(others);
-                    sources.extend(others.map(|name| it.tensors[name].shard).chain([scales.shard]));
-                }
+                sources.extend(job.input.files(it));
                 if let Some(group) = job.output.group() {
                     let some = &groups[groups.partition_point(|&(other, _)| other < group)..];
                     sources

@@ -5,9 +5,9 @@ mod common;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use common::{Random, Tensors, bf16s, le, ok, read, write};
+use common::{Random, Tensors, bf16s, le, listing, ok, read, write};
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
@@ -101,5 +101,42 @@ fn weights_without_elements_take_no_time() {
         write(&dir.path().join("a.safetensors"), &both, None);
         let error = in_time(dir.path(), "convert a.safetensors c.safetensors --to bf16", 3);
         assert!(error.contains(names[0]) && error.contains("overflows"), "{error}");
+    }
+}
+
+/// What one factor is found from lies in several files: zero points, too.
+#[test]
+fn a_run_goes_on_with_zero_points_as_they_are_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let file = |i: usize| at("src").join(format!("model-0000{i}-of-00003.safetensors"));
+    fs::create_dir(at("src")).unwrap();
+    let parts = |name: &str| -> Tensors {
+        vec![
+            (format!("{name}.qweight"), Dtype::I32, vec![4, 32], vec![0x21; 512]),
+            (format!("{name}.scales"), Dtype::F16, vec![1, 32], [0, 0x3C].repeat(32)),
+        ]
+    };
+    let zeros = |name: &str, byte: u8| (format!("{name}.qzeros"), Dtype::I32, vec![1, 4], vec![byte; 16]);
+    let hour = Duration::from_secs(3600);
+    let write_at = |i: usize, tensors: &Tensors, time: SystemTime| {
+        write(&file(i), tensors, None);
+        fs::File::options().write(true).open(file(i)).unwrap().set_modified(time).unwrap();
+    };
+    for rank in [0, 1] {
+        for name in ["dst", "whole"] {
+            let _ = fs::remove_dir_all(at(name));
+        }
+        let now = SystemTime::now();
+        let mut first = parts("l.q_proj");
+        first.push(zeros("l.q_proj", 0x11));
+        write_at(1, &first, now - 2 * hour);
+        write_at(2, &parts("l.k_proj"), now - 2 * hour);
+        write_at(3, &vec![zeros("l.k_proj", 0x22)], now - 2 * hour);
+        ok(dir.path(), &format!("convert src dst --to nvfp4 --quiet --rank {rank} --of 2"));
+        write_at(3, &vec![zeros("l.k_proj", 0xEE)], now - hour);
+        ok(dir.path(), "convert src dst --to nvfp4 --quiet --resume");
+        ok(dir.path(), "convert src whole --to nvfp4 --quiet");
+        assert!(listing(&at("dst")) == listing(&at("whole")), "rank {rank}");
     }
 }
