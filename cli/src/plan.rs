@@ -684,10 +684,11 @@ impl Planner<'_> {
         let of_tensor = matches!(layout, Fp8Tensor | Int8Tensor | ModeloptFp8 | ComfyFp8);
         let global = matches!(layout, Nvfp4 | ModeloptNvfp4 | ComfyNvfp4);
         let group = (of_tensor || global).then(|| self.group(layout, name, global));
-        let module = name.strip_suffix("weight");
+        // Names such as `in_proj_weight` are those of no module: scales beside them would not be recognised.
+        let module = name.strip_suffix("weight").filter(|module| module.is_empty() || module.ends_with('.'));
         let near = |last: &str| match module {
             Some(module) => Ok(format!("{module}{last}")),
-            None => Err(Failure::refused(format!("{} needs a name that ends in 'weight'", layout.name()))
+            None => Err(Failure::refused(format!("{} needs a name that ends in '.weight'", layout.name()))
                 .tensor(name)
                 .help(format!("{KEEP}'{}'", in_every_layer(&globset::escape(name))))),
         };

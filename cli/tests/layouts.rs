@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{Random, Tensors, bf16s, le, listing, ok, read, write};
+use common::{Random, Tensors, bf16s, fails, le, listing, ok, read, write};
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
@@ -138,5 +138,33 @@ fn a_run_goes_on_with_zero_points_as_they_are_now() {
         ok(dir.path(), "convert src dst --to nvfp4 --quiet --resume");
         ok(dir.path(), "convert src whole --to nvfp4 --quiet");
         assert!(listing(&at("dst")) == listing(&at("whole")), "rank {rank}");
+    }
+}
+
+/// What is written is recognised: a matrix that is no `weight` of a module has only the scales of fp8-block.
+#[test]
+fn weights_without_a_module_have_scales_that_are_read_or_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = vec![
+        ("a.in_proj_weight".into(), Dtype::BF16, vec![32, 32], bf16s(&Random(1).floats(1024))),
+        ("a.out_proj.weight".into(), Dtype::BF16, vec![32, 32], bf16s(&Random(2).floats(1024))),
+    ];
+    checkpoint(&dir.path().join("src"), &tensors, &json!({}));
+    let only = "--only a.in_proj_weight --only *out_proj*";
+    ok(dir.path(), &format!("convert src fp8 --to fp8-block {only} --quiet"));
+    ok(dir.path(), "verify src fp8 --max-rms-error 0.1");
+    for to in
+        ["mxfp8", "mxfp4", "nvfp4", "fp8-channel", "modelopt-fp8", "int4-group --group-size 32", "comfy-fp8"]
+    {
+        for (src, more, help) in [("src", only, "--keep"), ("fp8", "", "convert it to bf16 first")] {
+            let error = fails(dir.path(), &format!("convert {src} no --to {to} {more}"), 3);
+            assert!(error.contains("a.in_proj_weight: ") && error.contains("ends in '.weight'"), "{error}");
+            assert!(error.contains(help), "{error}");
+        }
+        // By default, such a float stays.
+        ok(dir.path(), &format!("convert src out --to {to} --force --quiet"));
+        let from = to.split(' ').next().unwrap();
+        let found = ok(dir.path(), &format!("inspect out --json --from {from}"));
+        assert_eq!(found["problems"], json!([]), "{to}");
     }
 }
