@@ -47,7 +47,9 @@ fn modules(job: &Job) -> Vec<String> {
         }
         Some(module) if is_scaled || tensor.shape.len() == 2 => vec![module.to_owned()],
         None => {
-            let is_module = |it: &&str| is_scaled || is_fused && it.rsplit('.').next() == Some("experts");
+            // Beside the projections there may be other tensors, which loaders never quantise.
+            let are_experts = is_fused && defaults::is_projection(&job.name);
+            let is_module = |it: &&str| is_scaled || are_experts && it.rsplit('.').next() == Some("experts");
             parent(&job.name).filter(is_module).map(str::to_owned).into_iter().collect()
         }
         _ => Vec::new(),

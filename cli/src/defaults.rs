@@ -39,6 +39,9 @@ const CONV1D_MODULES: [&str; 4] = ["c_attn", "q_attn", "c_proj", "c_fc"];
 const T5: [&str; 6] = ["t5", "mt5", "umt5", "longt5", "udop", "pop2piano"];
 /// Models whose experts are one tensor, in another order than transformers' float8 experts or with biases.
 const OTHER_EXPERTS: [&str; 3] = ["gpt_oss", "llama4", "llama4_text"];
+/// The projections of experts, by the last component of their names.
+const PROJECTIONS: [&str; 10] =
+    ["gate_up_proj", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3", "w13", "fc1", "fc2"];
 
 const NAME: &str = "kept by default, by its name";
 
@@ -56,9 +59,17 @@ pub(crate) fn model_type(it: &Checkpoint) -> &str {
 
 /// Whether a tensor holds the matrices of all experts, in a layout that takes them.
 fn is_experts(tensor: &Tensor, layout: Layout) -> bool {
-    tensor.shape.len() == 3
-        && tensor.name.contains("experts")
-        && matches!(layout, Layout::Fp8Block | Layout::GptOss)
+    let takes = match layout {
+        Layout::Fp8Block => is_projection(&tensor.name),
+        _ => layout == Layout::GptOss,
+    };
+    takes && tensor.shape.len() == 3 && tensor.name.contains("experts")
+}
+
+/// Whether a tensor is called like a projection of experts.
+pub(crate) fn is_projection(name: &str) -> bool {
+    let name = name.strip_suffix(".weight").unwrap_or(name);
+    PROJECTIONS.contains(&name.rsplit('.').next().unwrap_or(name))
 }
 
 /// Whether a tensor holds the matrices of several experts, whatever the layout is.

@@ -168,3 +168,34 @@ fn weights_without_a_module_have_scales_that_are_read_or_none() {
         assert_eq!(found["problems"], json!([]), "{to}");
     }
 }
+
+/// Of three dimensions, fp8-block takes the projections of experts alone.
+#[test]
+fn what_lies_beside_the_projections_of_experts_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = [
+        "l.0.experts.0.pos",
+        "l.0.experts.token_mixer",
+        "l.0.experts.scale.weight",
+        "l.0.experts.gate_up_proj",
+        "l.0.experts.down_proj",
+        "l.1.experts.fc1.weight",
+    ]
+    .iter()
+    .map(|name| ((*name).into(), Dtype::BF16, vec![2, 32, 32], bf16s(&Random(3).floats(2048))))
+    .collect();
+    checkpoint(&dir.path().join("src"), &tensors, &json!({}));
+    ok(dir.path(), "convert src dst --to fp8-block --quiet");
+    let all = read(&dir.path().join("dst/model.safetensors"));
+    for (name, dtype, ..) in &tensors[..3] {
+        assert_eq!(all[name].0, *dtype, "{name}");
+    }
+    for (name, ..) in &tensors[3..] {
+        assert_eq!(all[name].0, Dtype::F8_E4M3, "{name}");
+    }
+    let text = fs::read_to_string(dir.path().join("dst/config.json")).unwrap();
+    assert!(!text.contains("l.0.experts\"") && text.contains("quant_method"), "{text}");
+    // A whole name is an order.
+    ok(dir.path(), "convert src dst --to fp8-block --only l.0.experts.0.pos --force --quiet");
+    assert_eq!(read(&dir.path().join("dst/model.safetensors"))["l.0.experts.0.pos"].0, Dtype::F8_E4M3);
+}
