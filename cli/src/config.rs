@@ -247,9 +247,16 @@ pub(crate) fn quant_config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     let Some(&(layout, _)) = plan.layout.as_ref() else {
         // Weights that stay quantised need it.
         let mut config = it.quant_config.clone().filter(|_| !plan.left.is_empty())?;
-        if let Some(own) = config.get_mut("quantization").and_then(Value::as_object_mut) {
-            dequantised(plan, own, "exclude_modules");
-            forget_caches(plan, own);
+        if let Some(own) = config.as_object_mut() {
+            match own.contains_key("quantization") {
+                true => say_dequantised_within(plan, own),
+                // Later versions have the same keys here as in `config.json`.
+                false if own.contains_key("quant_algo") => {
+                    dequantised(plan, own, "ignore");
+                    forget_caches(plan, own);
+                }
+                false => {}
+            }
         }
         return Some(pretty(&config));
     };
@@ -321,6 +328,15 @@ fn say_dequantised(plan: &Plan, claim: &mut Map<String, Value>) {
         dequantised(plan, claim, "modules_to_not_convert");
     }
     forget_caches(plan, claim);
+    say_dequantised_within(plan, claim);
+}
+
+/// Says the same in ModelOpt's own `quantization`, if a configuration has that.
+fn say_dequantised_within(plan: &Plan, config: &mut Map<String, Value>) {
+    if let Some(own) = config.get_mut("quantization").and_then(Value::as_object_mut) {
+        dequantised(plan, own, "exclude_modules");
+        forget_caches(plan, own);
+    }
 }
 
 /// Says that caches are not quantised, if their scales are not in the result: without them, engines take 1.

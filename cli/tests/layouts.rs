@@ -11,6 +11,10 @@ use common::{Random, Tensors, bf16s, fails, le, listing, ok, read, write};
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
+fn json_of(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
 /// A directory with these tensors and this configuration.
 fn checkpoint(dir: &Path, tensors: &Tensors, config: &Value) {
     fs::create_dir_all(dir).unwrap();
@@ -198,4 +202,61 @@ fn what_lies_beside_the_projections_of_experts_stays() {
     // A whole name is an order.
     ok(dir.path(), "convert src dst --to fp8-block --only l.0.experts.0.pos --force --quiet");
     assert_eq!(read(&dir.path().join("dst/model.safetensors"))["l.0.experts.0.pos"].0, Dtype::F8_E4M3);
+}
+
+/// Weights of `modelopt-fp8`, and scales of caches, with both of ModelOpt's configurations.
+fn of_modelopt(dir: &Path, claim: &Value, own: &Value) {
+    let mut tensors = Tensors::new();
+    for layer in ["l.0", "l.1"] {
+        tensors.push((format!("{layer}.up_proj.weight"), Dtype::F8_E4M3, vec![16, 16], Random(4).e4m3(256)));
+        tensors.push((format!("{layer}.up_proj.weight_scale"), Dtype::F32, vec![], le(&[0.5])));
+        for cache in ["k_scale", "v_scale"] {
+            tensors.push((format!("{layer}.attn.{cache}"), Dtype::F32, vec![], le(&[0.5])));
+        }
+    }
+    checkpoint(dir, &tensors, &json!({ "quantization_config": claim }));
+    fs::write(dir.join("hf_quant_config.json"), own.to_string()).unwrap();
+}
+
+/// ModelOpt says the same in two files, each with the keys of one of its versions.
+#[test]
+fn every_configuration_of_modelopt_follows_what_becomes_a_float() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let nested = |exclude: &[&str], cache: Value| json!({ "quant_algo": "FP8", "kv_cache_quant_algo": cache, "exclude_modules": exclude });
+    for (is_nested, is_flat) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut claim = json!({ "quant_method": "modelopt" });
+        if is_nested {
+            claim["quantization"] = nested(&["x"], json!("FP8"));
+        }
+        let flat = json!({ "quant_algo": "FP8", "ignore": ["x"], "kv_cache_scheme": { "num_bits": 8 } });
+        let own = match is_flat {
+            true => flat,
+            false => json!({ "producer": {}, "quantization": nested(&["x"], json!("FP8")) }),
+        };
+        of_modelopt(&at("src"), &claim, &own);
+        ok(dir.path(), "convert src out --to bf16 --keep l.0.* --force --quiet");
+        let (claim, own) = (json_of(&at("out/config.json")), json_of(&at("out/hf_quant_config.json")));
+        let claim = &claim["quantization_config"];
+        let expected = nested(&["x", "l.1.up_proj"], Value::Null);
+        if is_nested {
+            assert_eq!(claim["quantization"], expected, "{claim}");
+        }
+        assert!(claim["ignore"].as_array().unwrap().contains(&json!("l.1.up_proj")), "{claim}");
+        match is_flat {
+            true => {
+                assert_eq!(own["ignore"], json!(["x", "l.1.up_proj"]), "{own}");
+                assert!(own["kv_cache_scheme"].is_null() && own.get("exclude_modules").is_none(), "{own}");
+            }
+            false => assert_eq!(own, json!({ "producer": {}, "quantization": expected })),
+        }
+        // Nothing is left of either where all weights are floats, or of another layout.
+        ok(dir.path(), "convert src out --to bf16 --force --quiet");
+        assert!(json_of(&at("out/config.json")).get("quantization_config").is_none());
+        assert!(!at("out/hf_quant_config.json").exists());
+        ok(dir.path(), "convert src out --to fp8-block --force --quiet");
+        let claim = &json_of(&at("out/config.json"))["quantization_config"];
+        assert!(claim["quant_method"] == "fp8" && claim.get("quantization").is_none(), "{claim}");
+        assert!(!at("out/hf_quant_config.json").exists());
+    }
 }
