@@ -339,9 +339,28 @@ fn say_dequantised_within(plan: &Plan, config: &mut Map<String, Value>) {
     }
 }
 
-/// Says that caches are not quantised, if their scales are not in the result: without them, engines take 1.
+/// Returns the beginning of a name, up to the number of the layer; nothing of a name without one.
+fn layer(name: &str) -> &str {
+    let mut end = 0;
+    for part in name.split_inclusive('.') {
+        end += part.len();
+        let part = part.trim_end_matches('.');
+        if !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
+            return &name[..end];
+        }
+    }
+    ""
+}
+
+/// Says that caches are not quantised, if a layer of the result has lost their scales, or none has any: without them, engines take 1.
 fn forget_caches(plan: &Plan, claim: &mut Map<String, Value>) {
-    if plan.dropped.keys().any(|name| layout::is_called_of_cache(name)) {
+    let mut lost = plan.dropped.keys().filter(|name| layout::is_called_of_cache(name)).peekable();
+    if lost.peek().is_none() {
+        return;
+    }
+    let layers: BTreeSet<&str> = plan.jobs.iter().map(|job| layer(&job.name)).collect();
+    let has_scales = plan.jobs.iter().any(|job| layout::is_called_of_cache(&job.name));
+    if !has_scales || lost.any(|name| layers.contains(layer(name))) {
         for key in ["kv_cache_scheme", "kv_cache_quant_algo"] {
             claim.get_mut(key).into_iter().for_each(|value| *value = Value::Null);
         }

@@ -260,3 +260,26 @@ fn every_configuration_of_modelopt_follows_what_becomes_a_float() {
         assert!(!at("out/hf_quant_config.json").exists());
     }
 }
+
+/// Caches stay quantised where only the scales of layers are gone that are gone themselves.
+#[test]
+fn caches_of_the_layers_that_are_left_stay_quantised() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = json!({ "quantization": { "quant_algo": "FP8", "kv_cache_quant_algo": "FP8" } });
+    let claim = json!({ "quant_method": "modelopt", "kv_cache_scheme": { "num_bits": 8 } });
+    of_modelopt(&dir.path().join("src"), &claim, &own);
+    for (options, stays) in [
+        ("--drop l.1.* --copy l.0.*", true),
+        ("--drop l.1.up_proj* --copy l.0.* --copy *k_scale --copy *v_scale", true),
+        ("--drop l.1.attn.* --copy l.0.* --copy l.1.up_proj*", false),
+        ("--drop l.1.attn.k_scale --copy l.0.* --copy l.1.up_proj* --copy *v_scale", false),
+        ("--drop *attn* --copy *up_proj*", false),
+        ("--drop l.1.* --drop l.0.attn.* --copy l.0.up_proj*", false),
+    ] {
+        ok(dir.path(), &format!("convert src out --to bf16 {options} --force --quiet"));
+        let claim = &json_of(&dir.path().join("out/config.json"))["quantization_config"];
+        assert_eq!(claim["kv_cache_scheme"].is_object(), stays, "{options}: {claim}");
+        let own = json_of(&dir.path().join("out/hf_quant_config.json"));
+        assert_eq!(own["quantization"]["kv_cache_quant_algo"].is_string(), stays, "{options}: {own}");
+    }
+}
