@@ -1385,11 +1385,16 @@ fn packed_shape(it: &Checkpoint, codes: &Tensor) -> Result<(Vec<usize>, DType)> 
 fn block_structure(value: &Value) -> Option<[usize; 2]> {
     let lengths: Vec<usize> = match value {
         Value::String(text) => {
-            text.split('x').map(|length| length.trim().parse().ok()).collect::<Option<_>>()?
+            text.split(['x', 'X']).map(|length| length.trim().parse().ok()).collect::<Option<_>>()?
         }
         _ => {
+            // Some writers make floats of them.
+            let whole = |length: &Value| match length.as_f64() {
+                Some(x) if length.is_f64() && x.fract() == 0.0 && (0.0..1e9).contains(&x) => Some(x as u64),
+                _ => length.as_u64(),
+            };
             let lengths = value.as_array()?.iter();
-            lengths.map(|length| usize::try_from(length.as_u64()?).ok()).collect::<Option<_>>()?
+            lengths.map(|length| usize::try_from(whole(length)?).ok()).collect::<Option<_>>()?
         }
     };
     lengths.try_into().ok().filter(|lengths: &[usize; 2]| !lengths.contains(&0))

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{Random, Tensors, bf16s, fails, le, listing, ok, read, write};
+use common::{Random, Tensors, bf16s, f32s, fails, le, listing, ok, read, write};
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
@@ -281,5 +281,34 @@ fn caches_of_the_layers_that_are_left_stay_quantised() {
         assert_eq!(claim["kv_cache_scheme"].is_object(), stays, "{options}: {claim}");
         let own = json_of(&dir.path().join("out/hf_quant_config.json"));
         assert_eq!(own["quantization"]["kv_cache_quant_algo"].is_string(), stays, "{options}: {own}");
+    }
+}
+
+/// Writers spell the size of a block in several ways.
+#[test]
+fn sizes_of_blocks_are_read_as_they_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = vec![
+        ("l.weight".into(), Dtype::F8_E4M3, vec![192, 96], vec![0x38; 192 * 96]),
+        ("l.weight_scale".into(), Dtype::F32, vec![2, 1], le(&[1.0, 2.0])),
+    ];
+    let set = |size: &Value| {
+        let config = json!({ "quantization_config": { "quant_method": "compressed-tensors", "format": "float-quantized",
+            "config_groups": { "group_0": { "targets": ["Linear"],
+                "weights": { "strategy": "block", "block_structure": size } } } } });
+        checkpoint(&dir.path().join("src"), &tensors, &config);
+    };
+    for size in [json!([96, 96]), json!([96.0, 96.0]), json!("96x96"), json!("96X96"), json!("96 X 96")] {
+        set(&size);
+        ok(dir.path(), "convert src dst --to f32 --force --quiet");
+        let found = f32s(&read(&dir.path().join("dst/model.safetensors"))["l.weight"].2);
+        assert!(found.iter().enumerate().all(|(i, &x)| x == if i / 96 < 96 { 1.0 } else { 2.0 }), "{size}");
+    }
+    for size in
+        [json!([96.5, 96]), json!([-96.0, 96.0]), json!([1e300, 96]), json!("96y96"), json!([0.0, 96])]
+    {
+        set(&size);
+        let error = fails(dir.path(), "convert src no --to f32", 3);
+        assert!(error.contains("no block of rows and columns"), "{error}");
     }
 }
