@@ -1,6 +1,6 @@
 //! Recognises quantised weights and their scales, by the names, dtypes and shapes of tensors.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -275,44 +275,105 @@ fn of_format(format: &str, strategy: Option<&str>) -> Vec<Layout> {
     }
 }
 
-/// Patterns for names of modules, as in compressed-tensors: a whole name, or `re:` and a regular expression for the beginning of a name.
+/// Expressions for the beginnings of names of modules, each with a number. There may be one for each module, so only those are tried that
+/// may fit.
 #[derive(Default)]
-struct Names {
-    whole: BTreeSet<String>,
-    expressions: Vec<Regex>,
-    /// Whether there are classes of modules among them, which a file does not tell.
-    classes: bool,
+struct Expressions {
+    all: Vec<(Regex, usize)>,
+    /// The expressions by a text that is in all names that they fit.
+    by_text: HashMap<String, Vec<usize>>,
+    /// The lengths of these texts.
+    lengths: BTreeSet<usize>,
+    /// The expressions without such a text.
+    others: Vec<usize>,
 }
 
-impl Names {
-    fn of(value: Option<&Value>) -> Result<Self> {
-        let mut names = Self::default();
-        for name in value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
-            if let Some(expression) = name.strip_prefix("re:") {
-                let read = Regex::new(&format!("^(?:{expression})"));
-                let wrong = |_| {
-                    Failure::refused(format!(
-                        "config.json: {name} is not a regular expression that can be read"
-                    ))
-                    .help("--from LAYOUT goes by the tensors instead of config.json")
-                };
-                names.expressions.push(read.map_err(wrong)?);
+impl Expressions {
+    /// Reads those among some patterns that are expressions (`re:`), and returns what is wrong with the first that cannot be read.
+    fn of<'a>(patterns: impl Iterator<Item = (&'a str, usize)>) -> (Self, Option<Failure>) {
+        let (mut read, mut problem) = (Self::default(), None);
+        let mut texts = Vec::new();
+        for (name, number) in patterns {
+            let Some(expression) = name.strip_prefix("re:") else { continue };
+            if let Ok(regex) = Regex::new(&format!("^(?:{expression})")) {
+                read.all.push((regex, number));
+                texts.push(texts_of(expression));
             } else {
-                names.classes |= name.chars().next().is_some_and(char::is_uppercase);
-                names.whole.insert(name.to_owned());
+                let what = format!("config.json: {name} is not a regular expression that can be read");
+                let help = "--from LAYOUT goes by the tensors instead of config.json";
+                problem.get_or_insert_with(|| Failure::refused(what).help(help));
             }
         }
-        Ok(names)
+        let mut shared: HashMap<&str, usize> = HashMap::new();
+        texts.iter().flatten().for_each(|text| *shared.entry(text).or_default() += 1);
+        for (i, texts) in texts.iter().enumerate() {
+            let Some(text) = texts.iter().min_by_key(|text| shared[&text[..]]) else {
+                read.others.push(i);
+                continue;
+            };
+            read.lengths.insert(text.len());
+            read.by_text.entry(text.clone()).or_default().push(i);
+        }
+        (read, problem)
+    }
+
+    /// Returns the numbers of the expressions that fit.
+    fn fitting(&self, module: &str) -> impl Iterator<Item = usize> {
+        let mut tried: BTreeSet<&usize> = self.others.iter().collect();
+        for &length in &self.lengths {
+            for start in 0..(module.len() + 1).saturating_sub(length) {
+                let text = module.get(start..start + length);
+                tried.extend(text.and_then(|text| self.by_text.get(text)).into_iter().flatten());
+            }
+        }
+        tried.into_iter().map(|&i| &self.all[i]).filter(|(regex, _)| regex.is_match(module)).map(|&(_, n)| n)
+    }
+}
+
+/// Returns texts that are in every name that an expression fits: none, if it has more than characters, dots and repetitions.
+fn texts_of(expression: &str) -> Vec<String> {
+    let mut texts = vec![String::new()];
+    let mut chars = expression.chars().peekable();
+    while let Some(next) = chars.next() {
+        let own = match next {
+            '\\' => chars.next_if(|next| ".-/".contains(*next)),
+            '.' | '*' | '+' | '?' | '^' | '$' => None,
+            _ => Some(next).filter(|next| next.is_alphanumeric() || "_-/".contains(*next)),
+        };
+        if own.is_none() && !".*+?^$".contains(next) {
+            return Vec::new();
+        }
+        // What is repeated may be left out.
+        match own.filter(|_| !matches!(chars.peek(), Some('*' | '+' | '?'))) {
+            Some(own) => texts.last_mut().expect("one").push(own),
+            None => texts.push(String::new()),
+        }
+    }
+    texts.retain(|text| !text.is_empty());
+    texts
+}
+
+/// Patterns for names of modules, as in compressed-tensors: a whole name, or `re:` and a regular expression for the beginning of a name.
+struct Names<'a> {
+    whole: HashSet<&'a str>,
+    expressions: Expressions,
+}
+
+impl<'a> Names<'a> {
+    fn of(value: Option<&'a Value>) -> Result<Self> {
+        let whole: HashSet<&str> = texts(value).collect();
+        let (expressions, problem) = Expressions::of(texts(value).map(|name| (name, 0)));
+        problem.map_or(Ok(Self { whole, expressions }), Err)
     }
 
     fn has(&self, module: &str) -> bool {
-        self.whole.contains(module) || self.matches(module)
+        self.whole.contains(module) || self.expressions.fitting(module).next().is_some()
     }
+}
 
-    /// Whether an expression fits.
-    fn matches(&self, module: &str) -> bool {
-        self.expressions.iter().any(|expression| expression.is_match(module))
-    }
+/// Returns the texts of a list.
+fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// The groups of compressed-tensors, each of which says how some modules are quantised.
@@ -321,8 +382,8 @@ struct Groups<'a> {
     all: Vec<Group<'a>>,
     /// The groups that name a module: there may be one for each.
     whole: HashMap<&'a str, Vec<usize>>,
-    /// The groups that have expressions.
-    matching: Vec<usize>,
+    /// The expressions, with the numbers of their groups.
+    expressions: Expressions,
     /// The groups of classes of modules.
     classes: Vec<usize>,
     /// The block sizes of all groups.
@@ -333,7 +394,6 @@ struct Groups<'a> {
 
 struct Group<'a> {
     name: &'a str,
-    targets: Names,
     layouts: Vec<Layout>,
     weights: Option<&'a Value>,
 }
@@ -342,38 +402,37 @@ impl<'a> Groups<'a> {
     fn of(it: &'a Checkpoint) -> Self {
         let mut groups = Self::default();
         let Some(claim) = it.claims() else { return groups };
+        let mut patterns = Vec::new();
         for (name, group) in claim.get("config_groups").and_then(Value::as_object).into_iter().flatten() {
             let format =
                 group.get("format").and_then(Value::as_str).or_else(|| claim.get("format")?.as_str());
             let weights = group.get("weights");
             let strategy = weights.and_then(|weights| weights.get("strategy")?.as_str());
-            let targets = Names::of(group.get("targets")).unwrap_or_else(|problem| {
-                groups.problem.get_or_insert(problem);
-                Names::default()
-            });
             let i = groups.all.len();
-            for module in group.get("targets").and_then(Value::as_array).into_iter().flatten() {
-                groups.whole.entry(module.as_str().unwrap_or("")).or_default().push(i);
+            for module in texts(group.get("targets")) {
+                patterns.push((module, i));
+                groups.whole.entry(module).or_default().push(i);
+                // Files do not tell the class of a module, such as `Linear`.
+                let is_class = module.chars().next().is_some_and(char::is_uppercase);
+                groups.classes.extend((is_class && groups.classes.last() != Some(&i)).then_some(i));
             }
-            groups.matching.extend((!targets.expressions.is_empty()).then_some(i));
-            groups.classes.extend(targets.classes.then_some(i));
             let block = weights.and_then(|weights| weights.get("block_structure"));
             groups.blocks.extend(block.map(|block| (block.to_string(), block)));
             let layouts = of_format(format.unwrap_or(""), strategy);
-            groups.all.push(Group { name, targets, layouts, weights });
+            groups.all.push(Group { name, layouts, weights });
         }
+        (groups.expressions, groups.problem) = Expressions::of(patterns.into_iter());
         groups
     }
 
     /// Returns the groups of a module: those that name it go before those that name its class.
     fn of_module(&self, module: &str) -> Vec<&Group<'a>> {
-        let matching = self.matching.iter().filter(|&&i| self.all[i].targets.matches(module));
-        let mut fits: BTreeSet<&usize> =
-            self.whole.get(module).into_iter().flatten().chain(matching).collect();
+        let whole = self.whole.get(module).into_iter().flatten().copied();
+        let mut fits: BTreeSet<usize> = whole.chain(self.expressions.fitting(module)).collect();
         if fits.is_empty() {
             fits.extend(&self.classes);
         }
-        fits.into_iter().map(|&i| &self.all[i]).collect()
+        fits.into_iter().map(|i| &self.all[i]).collect()
     }
 
     /// Returns what the groups of a module say of its blocks; if none covers it, what all say.
@@ -1416,4 +1475,36 @@ fn factor(it: &Checkpoint, global: &Tensor) -> Result<f32> {
         return Err(bad(format!("the global scale is {value}")));
     }
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expressions, texts_of};
+
+    #[test]
+    fn expressions_have_texts_that_are_in_every_name() {
+        for (expression, texts) in [
+            (r"model\.layers\.0\.up_proj$", &["model.layers.0.up_proj"][..]),
+            (r"^.*layers.1.up_proj", &["layers", "1", "up_proj"]),
+            (r"abc?de*\.?f+g", &["ab", "d", "g"]),
+            (r".*", &[]),
+            (r"l\.(0|1)\.q", &[]),
+            (r"l\.\d", &[]),
+            (r"a|b", &[]),
+            (r"a{2}", &[]),
+            (r"(?i)a", &[]),
+            (r"[ab]c", &[]),
+        ] {
+            assert_eq!(texts_of(expression), texts, "{expression}");
+        }
+        let patterns =
+            ["l", "re:", "re:l.0", r"re:.*\.1\.up", "re:l[.]1", "re:up", r"re:.*up_proj$", "re:lx*y?"];
+        let (read, problem) = Expressions::of(patterns.into_iter().zip(0..));
+        assert!(problem.is_none());
+        let fitting = |module| read.fitting(module).collect::<Vec<_>>();
+        assert_eq!(fitting("l.0.up_proj"), [1, 2, 6, 7]);
+        assert_eq!(fitting("l.1.up"), [1, 3, 4, 7]);
+        assert_eq!(fitting(""), [1]);
+        assert!(Expressions::of([("re:(", 0)].into_iter()).1.is_some());
+    }
 }

@@ -312,3 +312,38 @@ fn sizes_of_blocks_are_read_as_they_are_written() {
         assert!(error.contains("no block of rows and columns"), "{error}");
     }
 }
+
+/// A group for each weight takes no longer with expressions, and each weight has the blocks of its own.
+#[test]
+fn many_expressions_are_read_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let module = |i: usize| format!("model.layers.{}.mlp.experts.{}.up_proj", i / 100, i % 100);
+    let expressions: [&dyn Fn(&str) -> String; 4] = [
+        &|name| format!("re:{}$", name.replace('.', r"\.")),
+        &|name| format!("re:{name}"),
+        &|name| format!("re:.*{}$", &name["model".len()..]),
+        &|name| format!(r"re:.*{}\.up_proj", name["model.".len()..name.len() - 8].replace(".mlp.", ".*")),
+    ];
+    let mut tensors = Tensors::new();
+    let most = 4000;
+    for i in 0..most {
+        let blocks = 1 + i % 2;
+        tensors.push((format!("{}.weight", module(i)), Dtype::F8_E4M3, vec![2, 3], vec![0x38; 6]));
+        let scale =
+            (format!("{}.weight_scale", module(i)), Dtype::F32, vec![1, blocks], le(&vec![1.0; blocks]));
+        tensors.push(scale);
+    }
+    for expression in expressions {
+        let group = |i: usize| {
+            let size = [[4, 4], [4, 2]][i % 2];
+            let group = json!({ "targets": [expression(&module(i))],
+                "weights": { "strategy": "block", "block_structure": size } });
+            (format!("group_{i}"), group)
+        };
+        let config = json!({ "quantization_config": { "quant_method": "compressed-tensors",
+            "format": "float-quantized", "config_groups": (0..most).map(group).collect::<serde_json::Map<_, _>>(),
+        } });
+        checkpoint(&dir.path().join("src"), &tensors, &config);
+        in_time(dir.path(), "convert src dst --to bf16 --dry-run", 0);
+    }
+}
