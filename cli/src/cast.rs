@@ -1,5 +1,6 @@
 //! `lanecast cast`: casts a .npy file, or raw numbers.
 
+use std::collections::BTreeSet;
 use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -20,7 +21,7 @@ use crate::error::{Failure, Kind, Result, on};
 use crate::layout::Layout;
 use crate::live::{named, remove_abandoned, temporary};
 use crate::out::{self, bytes, count};
-use crate::source::{self, Source, file_name};
+use crate::source::{self, Source, file_name, parent};
 use crate::system;
 
 /// How many bytes are read or written at a time, on the side whose elements are wider.
@@ -769,30 +770,28 @@ impl Writing<'_> {
             scale_file = Some(file);
         }
         let dst = &self.args.dst;
+        let mut places = BTreeSet::new();
         match self.target {
             Target::File(file) => {
                 file.as_file().sync_all().map_err(on(dst))?;
                 named(file, dst, self.args.force)?;
-                sync(parent(dst))?;
+                places.insert(parent(dst));
             }
             Target::Stdout => {
                 io::stdout().flush().map_err(|error| Failure::system(format!("standard output: {error}")))?;
             }
         }
-        let Some(file) = scale_file else { return Ok(()) };
-        named(file, scale_to, self.args.force).map_err(|error| {
-            error.help(format!(
-                "{} already has the new codes; an older file of scales does not belong to them",
-                dst.display()
-            ))
-        })?;
-        sync(parent(scale_to))
+        if let Some(file) = scale_file {
+            named(file, scale_to, self.args.force).map_err(|error| {
+                error.help(format!(
+                    "{} already has the new codes; an older file of scales does not belong to them",
+                    dst.display()
+                ))
+            })?;
+            places.insert(parent(scale_to));
+        }
+        places.into_iter().try_for_each(sync)
     }
-}
-
-/// Returns the directory that a file lies in.
-pub(crate) fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 pub(crate) fn run(args: &Cast) -> Result<()> {

@@ -468,11 +468,12 @@ fn files_below(
     const MOST_FILES: usize = 1000;
     let path = root.join(directory);
     let mut unread = None;
+    // Such as `lost+found`.
+    let is_closed = |error: &std::io::Error| error.kind() == ErrorKind::PermissionDenied;
+    let closed =
+        |path: &Path, error: &std::io::Error| Ok(Some(Unread::Other(format!("{}: {error}", path.display()))));
     let entries = match std::fs::read_dir(&path) {
-        // Such as `lost+found`.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            return Ok(Some(Unread::Other(format!("{}: {error}", directory.display()))));
-        }
+        Err(error) if is_closed(&error) => return closed(directory, &error),
         entries => entries.map_err(on(&path))?,
     };
     for entry in entries {
@@ -481,7 +482,10 @@ fn files_below(
         if name.starts_with('.') {
             continue;
         }
-        let found = std::fs::metadata(&there).map_err(on(&there))?;
+        let found = match std::fs::metadata(&there) {
+            Err(error) if is_closed(&error) => return closed(&file, &error),
+            found => found.map_err(on(&there))?,
+        };
         if has_tensors(&name) {
             return Ok(Some(Unread::Tensors));
         }

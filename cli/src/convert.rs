@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ use crate::lock;
 use crate::loss::{Losses, Sum, Worst, place};
 use crate::out::{self, bytes, count, number};
 use crate::plan::{Input, Job, OutShard, Output, Plan, label};
-use crate::source::{self, Stamp, file_name};
+use crate::source::{self, Stamp, file_name, parent};
 use crate::system;
 use crate::threads;
 use crate::tile::{self, Main, Scratch, Tile};
@@ -44,6 +44,8 @@ const TAKEN: usize = 64;
 const STATES: &str = ".lanecast";
 /// The file that replaces [`STATES`] when all files are complete.
 const RECORD: &str = "lanecast.json";
+/// The name of a temporary file by which the directory of the result tells whether it ignores case.
+const CASE: &str = "case";
 
 /// The state of a complete file of the result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -116,6 +118,8 @@ struct Work<'a> {
     dir: PathBuf,
     /// The path of the result, if it is one file.
     single: Option<PathBuf>,
+    /// When the run began, which is the time of the states.
+    began: SystemTime,
     tile: u64,
     /// How many files are written at a time.
     abreast: usize,
@@ -305,7 +309,7 @@ impl Work<'_> {
         sync(&self.dir)?;
         if self.single.is_none() {
             let text = serde_json::to_vec(&state).expect("a state is JSON");
-            publish(&self.dir.join(STATES), &format!("{}.json", planned.name), &text)?;
+            publish_as_of(&state_path(&self.dir, &planned.name), &text, Some(self.began))?;
         }
         if self.args.progress == Progress::Plain && !self.args.quiet {
             let all = self.bar.length().unwrap_or(0);
@@ -388,18 +392,18 @@ pub(crate) fn sync(dir: &Path) -> Result<()> {
 
 /// Writes a small file by way of a temporary one, so that it never exists in part.
 fn publish(dir: &Path, name: &str, contents: &[u8]) -> Result<()> {
-    publish_as_of(dir, name, contents, None)
+    publish_as_of(&dir.join(name), contents, None)
 }
 
 /// Writes a small file as [`publish`] does, with this time of its last change.
-fn publish_as_of(dir: &Path, name: &str, contents: &[u8], time: Option<SystemTime>) -> Result<()> {
-    let path = dir.join(name);
-    let mut temp = temporary(dir, name)?;
-    temp.write_all(contents).map_err(on_output(&path))?;
+fn publish_as_of(path: &Path, contents: &[u8], time: Option<SystemTime>) -> Result<()> {
+    let dir = parent(path);
+    let mut temp = temporary(dir, &file_name(path))?;
+    temp.write_all(contents).map_err(on_output(path))?;
     // Not every file system lets times be set.
     _ = time.map(|time| temp.as_file().set_modified(time));
-    temp.as_file().sync_all().map_err(on_output(&path))?;
-    temp.persist(&path).map_err(|error| Failure::output(&path, &error.error))?;
+    temp.as_file().sync_all().map_err(on_output(path))?;
+    temp.persist(path).map_err(|error| Failure::output(path, &error.error))?;
     sync(dir)
 }
 
@@ -572,6 +576,11 @@ fn stamps(it: &Checkpoint, shard: &OutShard) -> BTreeMap<String, Stamp> {
     shard.sources.iter().map(|&i| (it.shards[i].name.clone(), it.shards[i].stamp)).collect()
 }
 
+/// Returns the path of the state of a file of the result.
+fn state_path(dir: &Path, name: &str) -> PathBuf {
+    dir.join(STATES).join(format!("{name}.json"))
+}
+
 /// Whether a file of the result was made from the source files as they are now. A copy of the source may have other times.
 fn is_of_now(it: &Checkpoint, plan: &Plan, state: &State) -> bool {
     plan.shards.iter().any(|shard| shard.name == state.name && stamps(it, shard) == state.sources)
@@ -583,7 +592,7 @@ fn states(args: &Convert, plan: &Plan, how: Option<Resume>, removes: bool) -> Re
     let dir = &args.dst;
     let mut found = Vec::new();
     for shard in &plan.shards {
-        let path = dir.join(STATES).join(format!("{}.json", shard.name));
+        let path = state_path(dir, &shard.name);
         let Ok(text) = fs::read(&path) else { continue };
         let Ok(state) = serde_json::from_slice::<State>(&text) else { continue };
         // Another run may have begun since `is_of_another` looked.
@@ -664,7 +673,7 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path, shards: &[usize], is_rank: bo
     if !is_rank {
         names.extend(it.others.iter().chain(&it.below).map(|path| file_name(path)));
         names.extend(config::index_name(it, plan).map(str::to_owned));
-        names.extend(["config.json", "hf_quant_config.json", RECORD].map(str::to_owned));
+        names.extend(["config.json", "hf_quant_config.json", RECORD, CASE].map(str::to_owned));
     }
     let mut places: BTreeSet<PathBuf> =
         it.below.iter().filter_map(|file| Some(dir.join(file.parent()?))).collect();
@@ -733,7 +742,7 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<Vec<PathBuf>> {
     let states =
         states.filter_map(|entry| serde_json::from_slice::<Named>(&fs::read(entry.path()).ok()?).ok());
     let mut made: Vec<String> = states.map(|state| state.name).collect();
-    let is_ours = is_begun(dir);
+    let is_ours = record.is_some() || !made.is_empty();
     made.extend(record.into_iter().flat_map(|record| record.files).map(|file| file.name));
     let (mut stale, mut again) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir).map_err(on_output(dir))? {
@@ -773,40 +782,50 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(again)
 }
 
+/// Returns the first two names that differ in case alone.
+fn alike<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<[&'a str; 2]> {
+    let mut known = BTreeMap::new();
+    names.into_iter().find_map(|name| Some([known.insert(name.to_lowercase(), name)?, name]))
+}
+
 /// Checks that no two files of the result are one file in this directory, where names that differ in case alone are one name.
 fn check_case(plan: &Plan, dir: &Path) -> Result<()> {
-    let mut names = BTreeMap::new();
-    for shard in &plan.shards {
-        let Some(other) = names.insert(shard.name.to_lowercase(), &shard.name) else { continue };
-        let probe = temporary(dir, "case")?;
-        if !dir.join(file_name(probe.path()).to_uppercase()).exists() {
-            break;
-        }
-        let what = format!("{}: {other} and {} are one name there", dir.display(), shard.name);
-        return Err(Failure::refused(what)
-            .help("write where upper and lower case are told apart, or with --shard-size, which gives files new names"));
+    let Some([one, other]) = alike(plan.shards.iter().map(|shard| &shard.name[..])) else { return Ok(()) };
+    let probe = temporary(dir, CASE)?;
+    if !dir.join(file_name(probe.path()).to_uppercase()).exists() {
+        return Ok(());
     }
-    Ok(())
+    let what = format!("{}: {one} and {other} are one name there", dir.display());
+    let help =
+        "write where upper and lower case are told apart, or with --shard-size, which gives files new names";
+    Err(Failure::refused(what).help(help))
+}
+
+/// Checks, before hours are spent, that the files beside the tensors can be read.
+fn check_beside(it: &Checkpoint) -> Result<()> {
+    let below = it.below.iter().map(|file| it.root.join(file));
+    it.others.iter().cloned().chain(below).try_for_each(|path| File::open(&path).map(drop).map_err(on(&path)))
 }
 
 /// Removes what lies in the directory of the result and would be taken for a part of it. Returns what [`clear`] does.
 fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan, shards: &[usize]) -> Result<Vec<PathBuf>> {
     // Before anything is changed, so that a refusal leaves everything as it was.
     check_case(plan, &args.dst)?;
+    check_beside(it)?;
     let again = if args.rank.is_none() { clear(it, plan, &args.dst)? } else { Vec::new() };
     sweep(it, plan, &args.dst, shards, args.rank.is_some())?;
     Ok(again)
 }
 
 /// Makes the directory of the result that of a conversion that is not complete: without configurations and index (`again`), with the states
-/// that stay, and without a record.
+/// that stay, and without a record. Returns the time.
 fn begin(
     args: &Convert,
     again: &[PathBuf],
     changed: &[&State],
     was_recorded: bool,
     goes_on: bool,
-) -> Result<()> {
+) -> Result<SystemTime> {
     let dir = &args.dst;
     let states = dir.join(STATES);
     // First, while a record or states still say that they are those of a conversion.
@@ -818,13 +837,16 @@ fn begin(
     fs::create_dir_all(&states).map_err(on_output(dir))?;
     // Another rank must not take them for complete while they are made again.
     for state in changed {
-        let _ = fs::remove_file(states.join(format!("{}.json", state.name)));
+        let _ = fs::remove_file(state_path(dir, &state.name));
     }
     // Under ranks, a record that was not there when the states were read is that of another rank, which finished last: it stays.
     if args.rank.is_none() || was_recorded {
         let _ = fs::remove_file(dir.join(RECORD));
     }
-    sync(dir)
+    sync(dir)?;
+    // By the clock of the file system, which may be a server's, as that of the source.
+    let now = temporary(&states, "now")?.as_file().metadata().and_then(|found| found.modified());
+    Ok(now.unwrap_or_else(|_| SystemTime::now()))
 }
 
 /// A locked directory. It is unlocked explicitly: after closing alone, a process that was forked meanwhile would still hold the lock.
@@ -870,7 +892,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         )
         .help("name a file or a directory; one that is called - is ./-"));
     }
-    let began = SystemTime::now();
+    let start = Instant::now();
     let it = Checkpoint::open(&args.src)?;
     if args.rank.is_some() && !it.is_dir {
         return Err(
@@ -923,13 +945,12 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     headline(args, &plan)?;
     listen();
     let shards = mine(&plan, args.rank.unwrap_or(0), args.of.unwrap_or(1));
-    let (dir, single, again) = if it.is_dir {
-        (args.dst.clone(), None, prepare(args, &it, &plan, &shards)?)
+    let (dir, again) = if it.is_dir {
+        (args.dst.clone(), prepare(args, &it, &plan, &shards)?)
     } else {
-        let parent = args.dst.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
+        let parent = parent(&args.dst);
         remove_abandoned(parent, &file_name(&args.dst), &args.src);
-        (parent.to_owned(), Some(args.dst.clone()), Vec::new())
+        (parent.to_owned(), Vec::new())
     };
     let (ready, changed): (Vec<_>, Vec<_>) =
         ready.into_iter().partition(|state| is_of_now(&it, &plan, state));
@@ -945,15 +966,18 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         }
         return Err(failure);
     }
+    let mut began = SystemTime::now();
     if it.is_dir {
         let again = if shards.is_empty() { &[] } else { &again[..] };
-        begin(args, again, &changed, was_recorded, goes_on)?;
+        began = begin(args, again, &changed, was_recorded, goes_on)?;
         if !changed.is_empty() && args.rank.is_none() && !args.quiet {
             let n = count(changed.len() as u64, "file");
             out::note(format_args!("{n} made again: the times of the source files have changed since"));
         }
     }
-    let mut all = work(args, &it, &plan, &dir, single, shards, memory).map_err(|failure| {
+    // The source was opened before.
+    began = began.checked_sub(start.elapsed()).unwrap_or(began);
+    let mut all = work(args, &it, &plan, &dir, shards, memory, began).map_err(|failure| {
         match (failure.kind, &failure.help) {
             (Kind::System, Some(help)) if it.is_dir => {
                 let help = format!("{help}; complete files stay, and --resume continues");
@@ -986,15 +1010,21 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
                 ));
             }
         } else {
-            let others = done.iter().filter(|state| !is_of_now(&it, &plan, state)).count() as u64;
-            if others > 0 {
-                let n = count(others, "file");
+            let others: Vec<_> = done.iter().filter(|state| !is_of_now(&it, &plan, state)).collect();
+            if !others.is_empty() {
+                let n = count(others.len() as u64, "file");
                 out::note(format_args!(
                     "warning: {n} made by other ranks from source files with other times: copies of the source, or its data have changed (--force without --rank makes all files again)"
                 ));
             }
+            // What has changed since the other ranks began is newer than the result, too.
+            let times = others.iter().map(|state| {
+                let state = fs::metadata(state_path(&dir, &state.name));
+                state.and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+            });
+            let as_of = times.fold(began, SystemTime::min);
             all = done;
-            last(&it, &plan, &dir, &all, began)?;
+            last(&it, &plan, &dir, &all, as_of)?;
         }
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -1030,9 +1060,9 @@ fn work(
     it: &Checkpoint,
     plan: &Plan,
     dir: &Path,
-    single: Option<PathBuf>,
     shards: Vec<usize>,
     memory: u64,
+    began: SystemTime,
 ) -> Result<Vec<State>> {
     let jobs = plan.jobs.iter().enumerate();
     let mut members: Vec<_> = jobs.filter_map(|(index, job)| Some((job.output.group()?, index))).collect();
@@ -1077,7 +1107,8 @@ fn work(
         plan,
         args,
         dir: dir.to_owned(),
-        single,
+        single: (!it.is_dir).then(|| args.dst.clone()),
+        began,
         tile,
         abreast: cores,
         members,
@@ -1149,7 +1180,7 @@ fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
 }
 
 /// Writes the files that make the others a checkpoint (index and configuration), and the record; then removes the states.
-fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State], began: SystemTime) -> Result<()> {
+fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State], as_of: SystemTime) -> Result<()> {
     beside(it, plan, dir)?;
     let mut losses = Losses::default();
     for state in all {
@@ -1161,7 +1192,7 @@ fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State], began: SystemTi
         json!({ "plan": plan.hash, "from": plan.from, "to": plan.to, "files": files, "losses": losses });
     let record = serde_json::to_vec_pretty(&record).expect("a record is JSON");
     // A source that was replaced while it was read is newer.
-    publish_as_of(dir, RECORD, &record, Some(began))?;
+    publish_as_of(&dir.join(RECORD), &record, Some(as_of))?;
     // An error is ignored: another rank may have removed it.
     let _ = fs::remove_dir_all(dir.join(STATES));
     sync(dir)
@@ -1377,4 +1408,13 @@ fn limits(args: &Convert, losses: &Losses) -> Result<()> {
         Some(Some(name)) if names.len() == 1 => failure.tensor(name),
         _ => failure,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_that_differ_in_case_alone_are_alike() {
+        assert_eq!(super::alike(["a", "B", "c", "b", "A"]), Some(["B", "b"]));
+        assert_eq!(super::alike(["a", "b", "a.b"]), None);
+    }
 }

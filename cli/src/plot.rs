@@ -12,10 +12,10 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 
-use crate::cast::parent;
 use crate::error::{Failure, Result, on};
 use crate::live::{named, temporary};
 use crate::source::file_name;
+use crate::source::parent;
 
 /// How many elements have each exponent, and how many there are.
 pub(crate) struct Series {

@@ -63,7 +63,11 @@ mod unix {
 
     /// Synchronises the names in a directory with the disk.
     pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        match File::open(path) {
+            // It may be written, but not read.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            directory => directory?.sync_all(),
+        }
     }
 
     /// Returns how many bytes of room there are on the disk.

@@ -131,6 +131,70 @@ fn ranks_say_that_the_source_is_newer() {
     }
 }
 
+/// What changed between two ranks is newer than their result.
+#[test]
+fn a_source_that_changes_between_ranks_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    numbered(&at("src"), 2, 16);
+    for i in 1..=2 {
+        let file = at(&format!("src/model-0000{i}-of-00002.safetensors"));
+        set_time(&file, SystemTime::now() - Duration::from_secs(3600));
+    }
+    ok(dir.path(), "convert src dst --to bf16 --quiet --rank 0 --of 2");
+    let source = at("src/model-00001-of-00002.safetensors");
+    let mut bytes = fs::read(&source).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::thread::sleep(Duration::from_millis(20));
+    fs::write(&source, bytes).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let out = line(dir.path(), "convert src dst --to bf16 --rank 1 --of 2");
+    assert!(String::from_utf8_lossy(&out.stderr).contains("1 file made by other ranks from source files"));
+    ok(dir.path(), "convert src dst --to bf16 --quiet --resume");
+    ok(dir.path(), "convert src fresh --to bf16 --quiet");
+    assert!(listing(&at("dst")) == listing(&at("fresh")));
+}
+
+/// A directory that a killed run has begun is not a result yet: what lies in it is the user's.
+#[test]
+fn a_configuration_of_other_origin_is_refused_where_a_run_was_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    numbered(&at("src"), 1, 16);
+    fs::remove_file(at("src/config.json")).unwrap();
+    fs::create_dir_all(at("dst/.lanecast")).unwrap();
+    fs::write(at("dst/config.json"), "mine").unwrap();
+    let error = fails(dir.path(), "convert src dst --to bf16 --force", 3);
+    assert!(error.contains("config.json was not made by a conversion"), "{error}");
+    assert_eq!(fs::read_to_string(at("dst/config.json")).unwrap(), "mine");
+}
+
+/// Files may be written to some directories that may not be read, and so cannot be synchronised.
+#[test]
+#[cfg(target_os = "linux")]
+fn codes_and_scales_are_written_to_a_directory_that_may_not_be_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("in.bin"), le(&[1.0; 8])).unwrap();
+    fs::create_dir(at("out")).unwrap();
+    let allow = |mode| fs::set_permissions(at("out"), fs::Permissions::from_mode(mode)).unwrap();
+    allow(0o300);
+    let is_root = fs::read_dir(at("out")).is_ok();
+    let less = if is_root { "setpriv --inh-caps=-all --bounding-set=-all" } else { "" };
+    let words = "cast in.bin out/q.bin --from f32 --to float8_e4m3fn --scale tensor --quiet";
+    let out = after(dir.path(), less, words);
+    allow(0o700);
+    let text = String::from_utf8_lossy(&out.stderr);
+    if is_root && text.contains("setpriv") {
+        eprintln!("NOT RUN: a directory that may not be read: {text}");
+        return;
+    }
+    assert_eq!(out.status.code(), Some(0), "{text}");
+    assert_eq!(listing(&at("out")).len(), 2);
+}
+
 /// `lost+found` and the like are told, and the rest is converted.
 #[test]
 #[cfg(target_os = "linux")]
@@ -141,17 +205,19 @@ fn directories_that_may_not_be_read_are_left_out() {
     numbered(&at("src"), 2, 16);
     fs::create_dir_all(at("src/lost+found")).unwrap();
     fs::create_dir_all(at("src/more/private")).unwrap();
-    let allow = |mode: u32| {
-        for name in ["src/lost+found", "src/more/private"] {
+    fs::write(at("src/more/private/secret"), "").unwrap();
+    let allow = |modes: [u32; 2]| {
+        for (name, mode) in ["src/lost+found", "src/more/private"].into_iter().zip(modes) {
             fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
         }
     };
-    allow(0);
+    // The names in the second may be read, and nothing else.
+    allow([0, 0o444]);
     // Who may read everything gives that up.
     let is_root = fs::read_dir(at("src/lost+found")).is_ok();
     let less = if is_root { "setpriv --inh-caps=-all --bounding-set=-all" } else { "" };
     let out = after(dir.path(), less, "convert src dst --to bf16 --quiet");
-    allow(0o700);
+    allow([0o700; 2]);
     let text = String::from_utf8_lossy(&out.stderr);
     if is_root && text.contains("setpriv") {
         eprintln!("NOT RUN: directories that may not be read: {text}");
@@ -159,9 +225,16 @@ fn directories_that_may_not_be_read_are_left_out() {
     }
     assert_eq!(out.status.code(), Some(0), "{text}");
     let why = "Permission denied (os error 13)";
-    let both = format!("lost+found/ (lost+found: {why}), more/ (more/private: {why})");
+    let both = format!("lost+found/ (lost+found: {why}), more/ (more/private/secret: {why})");
     assert_eq!(text, format!("warning: not read, and not copied: {both}\n"));
     assert!(at("dst/lanecast.json").exists());
+    // A file that may not be read is an error before anything is converted.
+    fs::write(at("src/notes.txt"), "").unwrap();
+    fs::set_permissions(at("src/notes.txt"), fs::Permissions::from_mode(0o0)).unwrap();
+    let out = after(dir.path(), less, "convert src new --to bf16 --quiet");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(4) && text.contains("notes.txt: Permission denied"), "{text}");
+    assert!(fs::read_dir(at("new")).unwrap().next().is_none());
 }
 
 /// All files of a checkpoint are open together.

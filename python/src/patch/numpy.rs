@@ -114,7 +114,7 @@ struct BoundMethod {
 pub(super) enum Kind {
     /// NumPy's, for the dtypes of ml_dtypes before 0.7: two loops, for contiguous elements and for others, which call one function.
     Legacy,
-    /// Of ml_dtypes from 0.7 on: two loops of its own. NumPy chooses between them, but for casts from complex to real.
+    /// Of ml_dtypes from 0.7 on: two loops of its own. NumPy chooses between them, except for casts from complex to real.
     Declared,
     /// NumPy's, for its own dtypes: four loops, of which two are for unaligned elements.
     Numeric,

@@ -66,7 +66,7 @@ const UNSEEN: usize = 64 * BLOCK;
 const TRIES: u32 = 64;
 /// Numbers by which a cast is proven: ties and their neighbours, which tell one rounding from two, what is beyond the range of integers and
 /// of floats, and NaN.
-const HARD: [f64; 40] = {
+const HARD: [f64; 42] = {
     const TINY: f64 = 1.0 / (1u64 << 40) as f64;
     [
         0.0,
@@ -77,6 +77,7 @@ const HARD: [f64; 40] = {
         -1.0,
         -2.5,
         0.5,
+        1.03125 + TINY,
         1.0625,
         1.0625 + TINY,
         1.125 + TINY,
@@ -105,6 +106,7 @@ const HARD: [f64; 40] = {
         1e-7,
         1e-40,
         16777217.0,
+        16842753.0,
         2147483583.0,
         4e9,
         1e19,

@@ -242,7 +242,7 @@ impl Rules {
             }
             _ => self.flags[0] = Some((signaling, INVALID)),
         }
-        // From float64, the original goes by way of float32, except to dtypes of NumPy itself.
+        // From float64, the original goes by way of float32, or raises the flags of that, except to dtypes of NumPy itself.
         let step = match (part, to.part()) {
             (DType::F64, DType::F16) | (DType::F32, DType::F16) => Some((15, -14)),
             (DType::F64, DType::Bool) => None,
@@ -352,7 +352,7 @@ fn nans(from: DType) -> [bool; 256] {
 }
 
 /// Returns the range of values that the original casts to an integer without undefined behaviour: below 2^n, and also negative if the
-/// second result is true. Integers of fewer than 8 bits are cast by way of a byte, but by casts that ml_dtypes declares. Negative values to
+/// second result is true. Integers of fewer than 8 bits are cast by way of a byte, except by casts that ml_dtypes declares. Negative values to
 /// unsigned integers differ between processors.
 fn range(format: IntFormat, is_declared: bool) -> (u32, bool) {
     match (format.bits(), format.is_signed()) {
