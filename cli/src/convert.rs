@@ -1077,15 +1077,16 @@ fn work(
         .jobs
         .iter()
         .filter(|job| !matches!((&job.input, &job.output), (Input::Plain(_), Output::Copy | Output::Cast(_))))
-        .map(|job| match &job.input {
-            Input::Scaled(weight, ..) => {
-                weight.shape.last().map_or(0, |&n| n as u64 * weight.format.block_rows as u64)
-            }
-            Input::Plain(tensor) => {
-                let rows =
-                    if let Output::Quantise(target) = &job.output { target.format.block_rows } else { 1 };
-                tensor.shape.last().map_or(0, |&n| n as u64 * rows as u64)
-            }
+        .map(|job| {
+            let (shape, rows) = match (&job.input, &job.output) {
+                (Input::Scaled(weight, ..), _) => (&weight.shape[..], weight.format.block_rows),
+                (Input::Plain(tensor), Output::Quantise(target)) => {
+                    (&tensor.shape[..], target.format.block_rows)
+                }
+                (Input::Plain(tensor), _) => (&tensor.shape[..], 1),
+            };
+            // Without elements, an extent may be of any length.
+            shape.last().filter(|_| !shape.contains(&0)).map_or(0, |&n| n as u64 * rows as u64)
         })
         .max()
         .unwrap_or(0);
