@@ -158,16 +158,33 @@ impl Region {
         call: &mut CastSegment<'_>,
     ) -> Result<(), Error> {
         let (width, columns) = (grid.width(), &self.columns);
-        let first = self.rows.start * width + columns.start;
+        // Chunks may begin and end within rows. Those that are whole are cast together.
+        let from = elements.start.saturating_sub(columns.start).div_ceil(width);
+        let from = from.clamp(self.rows.start, self.rows.end);
+        let until = elements.end.checked_sub(columns.end).map_or(0, |end| end / width + 1);
+        let until = until.clamp(from, self.rows.end);
+        let first = from * width + columns.start;
         let segment = Segment::new(grid, first, first + columns.len());
-        if elements.start <= first
-            && (self.rows.end - 1) * width + columns.end <= elements.end
-            && segment.n == columns.len()
-            && let Some(rows) = apart(first, self.rows.len())
-        {
-            return call(&segment, Some(rows));
+        let is_one = from < until && segment.n == columns.len();
+        if let Some(rows) = is_one.then(|| apart(first, until - from)).flatten() {
+            self.row_by_row(self.rows.start..from, grid, elements, apart, call)?;
+            call(&segment, Some(rows))?;
+            return self.row_by_row(until..self.rows.end, grid, elements, apart, call);
         }
-        for row in self.rows.clone() {
+        self.row_by_row(self.rows.clone(), grid, elements, apart, call)
+    }
+
+    /// Calls `call` as [`segments`](Self::segments) does, for some of the rows, with one call or more for each.
+    fn row_by_row(
+        &self,
+        rows: Range<usize>,
+        grid: &Grid,
+        elements: &Range<usize>,
+        apart: &dyn Fn(usize, usize) -> Option<Rows>,
+        call: &mut CastSegment<'_>,
+    ) -> Result<(), Error> {
+        let (width, columns) = (grid.width(), &self.columns);
+        for row in rows {
             let mut first = elements.start.max(row * width + columns.start);
             let end = elements.end.min(row * width + columns.end);
             while first < end {

@@ -1,5 +1,7 @@
 //! Properties of every scaled cast: error bounds, codes that survive a round trip, views, no access outside of buffers, and reported losses.
 
+use std::time::{Duration, Instant};
+
 use lanecast::parallel::Parallel;
 use lanecast::scaled::{Dequantizer, Losses, NonFinite, Profile, Quantizer, Requantizer, ScaleRule, Scaling};
 use lanecast::views::{StridedView, StridedViewMut};
@@ -16,6 +18,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("views", views);
     suite.test("views on threads", large_views);
     suite.test("contiguous views", contiguous_views);
+    suite.test("chunks that begin and end within rows", chunks_within_rows);
     #[cfg(unix)]
     suite.test("guard pages", guards);
 }
@@ -400,6 +403,48 @@ fn contiguous_views(isa: Isa) {
 }
 
 /// Views so large that several threads gather and scatter their elements; for smaller ones, the calling thread does.
+/// Work is cut into chunks of 2^18 elements, whatever the width of rows is. The bits are those of pieces of few rows, and rows that do not
+/// divide a chunk take as long as those that do.
+fn chunks_within_rows(isa: Isa) {
+    let scaling = Scaling::per_axis(1);
+    let options = CastOptions::new().isa(isa);
+    let q = Quantizer::new(DType::F32, DType::I8, &scaling, &options).expect("a pair");
+    let d = Dequantizer::new(DType::I8, DType::F32, &scaling, &options).expect("a pair");
+    let mut took = Vec::new();
+    for width in [8, 3, 7, 100] {
+        let shape = [600_000 / width, width];
+        let n = shape[0] * width;
+        let data: Vec<u8> =
+            (0..n).flat_map(|i| ((i * 7919 % 2003) as f32 / 9.0 - 111.0).to_ne_bytes()).collect();
+        let scales: Vec<u8> = (0..width).flat_map(|i| (1.0 + i as f32 / 64.0).to_ne_bytes()).collect();
+        let (mut codes, mut back) = (vec![0; n], vec![0; 4 * n]);
+        let mut best = [Duration::MAX; 2];
+        for _ in 0..if isa == Isa::Scalar { 1 } else { 5 } {
+            let start = Instant::now();
+            q.quantize_given(&data, &shape, &scales, None, &mut codes).expect("sizes that fit");
+            let middle = Instant::now();
+            d.dequantize(&codes, &shape, &scales, None, &mut back).expect("sizes that fit");
+            best = [best[0].min(middle - start), best[1].min(middle.elapsed())];
+        }
+        took.push(best);
+        let few = 1000;
+        let (mut some, mut some_back) = (vec![0; few * width], vec![0; 4 * few * width]);
+        for row in (0..shape[0]).step_by(few) {
+            let rows = few.min(shape[0] - row);
+            let (from, len) = (row * width, rows * width);
+            let piece = &data[4 * from..4 * (from + len)];
+            q.quantize_given(piece, &[rows, width], &scales, None, &mut some[..len]).expect("sizes that fit");
+            assert_eq!(some[..len], codes[from..from + len], "{width} columns, row {row}");
+            d.dequantize(&some[..len], &[rows, width], &scales, None, &mut some_back[..4 * len])
+                .expect("sizes that fit");
+            assert_eq!(some_back[..4 * len], back[4 * from..4 * (from + len)], "{width} columns, row {row}");
+        }
+    }
+    // They took 4 to 100 times as long when each row of a chunk with a part of a row was a call of its own.
+    let is_slow = |best: &[Duration; 2]| (0..2).any(|i| best[i] > 15 * took[0][i]);
+    assert!(cfg!(debug_assertions) || isa == Isa::Scalar || !took[1..].iter().any(is_slow), "{took:?}");
+}
+
 fn large_views(isa: Isa) {
     // Copying the codes, of one byte each, reads and writes 4 MiB; 256 KiB on the reference, which is slow.
     let shape = if isa == Isa::Scalar { [272, 512] } else { [2080, 1024] };
