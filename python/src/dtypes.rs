@@ -145,7 +145,10 @@ pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
 pub(crate) fn refused_array(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
     let hint = match descr.kind() {
         b'O' => "give its elements a dtype first: numpy.asarray(x, float)",
-        b'U' | b'S' | b'T' => "lanecast.parse reads numbers from texts",
+        b'U' | b'T' => "lanecast.parse reads numbers from texts",
+        b'S' => "lanecast.parse reads numbers from texts, which x.astype(str) are",
+        b'f' => "x.astype('float64') rounds its numbers",
+        b'c' => "x.astype('complex128') rounds its numbers",
         b'M' | b'm' => "its numbers are numpy.asarray(x).view('int64')",
         b'V' if descr.has_fields() => "each field is an array of its own: x['name']",
         // NumPy reads such an array from a file that was saved with a dtype of ml_dtypes.
@@ -180,6 +183,8 @@ fn nearest(given: &str) -> Option<&'static str> {
         ("float4", DType::F4E2M1),
         ("e2m1", DType::F4E2M1),
         ("float4_e2m1fn_x2", DType::F4E2M1),
+        // As ml_dtypes calls it.
+        ("float8_e5m3fnu", DType::F8UE5M3),
     ];
     let name = given.rsplit('.').next().unwrap_or(given).to_lowercase();
     if let Some((_, dtype)) = SHORT.iter().find(|(short, _)| *short == name) {

@@ -567,3 +567,20 @@ def test_where_ml_dtypes_itself_differs():
         assert (ours[in_range] == (value[in_range] >= 1.5 * 2.0**-127)).all()
         assert (ours[below & ~in_range] == 0xFF).all() and (ours[above] == 0xFF).all()
         assert (theirs[above] == np.where(value[above] < 1.5 * 2.0**127, 0xFE, 0xFF)).all()
+
+
+def test_what_helps_with_other_arrays():
+    for given, help in (
+        (np.array([b"1"]), r"lanecast.parse reads numbers from texts, which x.astype\(str\) are"),
+        (np.ones(2, np.longdouble), r"x.astype\('float64'\) rounds its numbers"),
+        (np.ones(2, np.clongdouble), r"x.astype\('complex128'\) rounds its numbers"),
+    ):
+        with pytest.raises(TypeError, match=f"cannot cast an array of .*; {help}"):
+            lanecast.astype(given, "float32")
+    if hasattr(ml_dtypes, "float8_e5m3fnu"):
+        assert lanecast.astype([1.0], "float8_e5m3fnu").dtype == lanecast.dtypes()["float8_ue5m3"]
+    else:
+        with pytest.raises(TypeError, match="did you mean 'float8_ue5m3'"):
+            lanecast.astype([1.0], "float8_e5m3fnu")
+    with pytest.raises(ValueError, match="^bool is not an integer dtype$"):
+        lanecast.iinfo("bool")

@@ -60,6 +60,11 @@ def test_convert_reports_and_raises(tmp_path: Path) -> None:
     for called, raised in [(lambda *_: 1 / 0, ZeroDivisionError), (lambda *_: False, lanecast.Cancelled)]:
         with pytest.raises(raised):
             lanecast.convert(tmp_path / "src", tmp_path / "stopped", to="bf16", force=True, progress=called)
+    # A dtype may be NumPy's. A file that is complete is not stopped.
+    one = next((tmp_path / "src").glob("*.safetensors"))
+    lanecast.convert(one, tmp_path / "one.safetensors", to=np.float16, progress=lambda *_: False)
+    assert lanecast.inspect(tmp_path / "one.safetensors")["layout"] == "f16"
+    assert lanecast.ConvertError.__module__ == "lanecast"
     place: Any
     for place in (os.fsencode(tmp_path / "src"), None, 3):
         for call in (lambda: lanecast.convert(place, tmp_path / "other", to="bf16"), lambda: lanecast.inspect(place)):

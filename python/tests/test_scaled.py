@@ -289,6 +289,8 @@ def test_progress_begins_anew_and_ends_at_all(threads):
          "axis is 1180591620717411303424; the data have 2 dimensions"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.per_axis((1 << 63) - 1)), ValueError, "the data have 2 dim"),
         (lambda x: lanecast.quantize(x[0, 0], "int8", lanecast.Scaling.per_axis(0)), ValueError, "the data have 0 dim"),
+        (lambda x: lanecast.Scaling.nvfp4(tensor_scale=True), TypeError, "tensor_scale is True; it must be a number, 'compute' or None"),
+        (lambda x: lanecast.dequantize(np.int8([1]), x, "per_tensor", int_rounding="up"), TypeError, "int_rounding has no effect here"),
         (lambda x: lanecast.Scaling.per_axis(1.5), TypeError, "axis is 1.5; it must be an integer, or None"),
         (lambda x: lanecast.Scaling.blocks(-1), ValueError, "lengths is -1; it must be from 0 to 9"),
         (lambda x: lanecast.Scaling.blocks((1, -1)), ValueError, r"lengths is \(1, -1\); each of its integers must be from 0 to 9"),

@@ -83,6 +83,16 @@ def test_maps_are_read_as_the_specification_has_them():
     assert np.isnan(array[0]) and array[1] == 2
 
 
+def test_maps_without_their_keys_are_errors():
+    for wrong in ({"encoding": [(1, 2)]}, [(1, 2)]):
+        with pytest.raises(ValueError, match="scalar_map is .*; it must have the keys 'encode' and 'decode', or one of them"):
+            CastValue(data_type="uint8", scalar_map=wrong)
+
+
+def test_lists_of_integers_stay_exact():
+    assert cast_array([2**63 + 1, 1], target_dtype="uint64").tolist() == [2**63 + 1, 1]
+
+
 def test_what_a_fill_value_cannot_be_is_said():
     with pytest.raises(ValueError, match=r"the fill value, 0.0: Value 0 out of range"):
         zarr.create_array({}, shape=2, dtype="float64", filters=[CastValue(data_type="float8_e8m0fnu")])

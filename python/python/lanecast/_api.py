@@ -226,8 +226,8 @@ def masked(
     progress: Callable[[int, int], Any] | None = None,
     **options: Any,
 ) -> tuple[Array, Array]:
-    """Cast, and make null what is lost: the bits of a null are zero, and its place in the second array is False. What valid
-    says is null stays null.
+    """Cast, and make null what is lost: its bits are zero, and its place in the second array is False. What valid says is
+    null stays null, and has the bits that a cast of its bits has.
 
     valid: which elements are not null, as bools of the shape of x. None: those that the mask of a masked array leaves, those
         of an Arrow array (of pyarrow, polars, ..; read by pyarrow) that are not null, and all elements of anything else. A
@@ -506,7 +506,8 @@ def iinfo(d: Any) -> IntInfo:
     """
     facts = _facts(d)
     if facts["kind"] != "int":
-        raise ValueError(f"{facts['name']} is not an integer dtype; use finfo for floats")
+        help = "" if facts["kind"] == "bool" else "; use finfo for floats"
+        raise ValueError(f"{facts['name']} is not an integer dtype{help}")
     return IntInfo(**{name: facts[name] for name in IntInfo.__dataclass_fields__})
 
 

@@ -47,6 +47,9 @@ class ConvertError(Exception):
         return type(self), (self.kind, self.tensor, self.message, self.help, self.report)
 
 
+ConvertError.__module__ = "lanecast"
+
+
 @dataclass(frozen=True)
 class ConvertReport:
     """What a conversion did and what it lost, with the largest errors and the tensors that have them.
@@ -181,6 +184,11 @@ def _place(name: str, path: Path) -> str:
     return os.path.join(os.curdir, place) if place.startswith("-") else place
 
 
+def _named(to: Any) -> str:
+    # A layout is a name. A dtype may be NumPy's, or its class.
+    return to if isinstance(to, str) else _lanecast.facts(to)["name"]
+
+
 def _usage(said: str) -> str:
     # Keeps what is wrong and the option that is probably meant, not the usage of the command line.
     return " ".join(said.split("\n\nUsage:")[0].removeprefix("error: ").split())
@@ -222,13 +230,14 @@ def _run(words: list[str], progress: Callable[[int, int, str], object] | None = 
 
 
 def convert(
-    src: Path, dst: Path, *, to: str, progress: Callable[[int, int, str], object] | None = None, **options: Any
+    src: Path, dst: Path, *, to: Any, progress: Callable[[int, int, str], object] | None = None, **options: Any
 ) -> ConvertReport:
-    """Convert a checkpoint, a safetensors file or a directory, to a dtype or a quantisation layout.
+    """Convert a checkpoint, a safetensors file or a directory, to a dtype or a quantisation layout (``to="mxfp8"``).
 
     Options are those of ``lanecast convert``, with underscores: ``keep=["*img_in*"]``, ``max_rel_error=0.01``, ``resume=True``, ``from_="gptq"``.
     ``progress`` is called with the bytes done, all bytes, and the file that is complete. If it raises, or returns False (which
-    raises ``lanecast.Cancelled``), the conversion ends; ``resume=True`` continues it.
+    raises ``lanecast.Cancelled``), the conversion ends; ``resume=True`` continues it. Of a
+    single file it is called once, when that is complete, and False stops nothing.
 
     >>> import json, lanecast, os, struct, tempfile
     >>> header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
@@ -242,7 +251,13 @@ def convert(
     """
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is {progress!r}; it must be a function of the bytes done, all bytes and a file, or None")
-    words = ["convert", _place("src", src), _place("dst", dst), f"--to={to}", "--json", "--progress=plain", *_words(options)]
+    words = ["convert", _place("src", src), _place("dst", dst), f"--to={_named(to)}", "--json", "--progress=plain", *_words(options)]
+    if progress is not None and os.path.isfile(src):
+        told = progress
+
+        def progress(done: int, size: int, name: str) -> None:
+            told(done, size, name)
+
     code, value, said = _run(words, progress)
     report = _report(value)
     lines = said.splitlines()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from lanecast import _lanecast
-from lanecast._api import PackedArray, _extents, _flag
+from lanecast._api import BOOLS, PackedArray, _extents, _flag
 
 Array = NDArray[Any]
 Progress = Callable[[int, int], Any]
@@ -57,6 +57,8 @@ class Scaling:
         if self.block is not None:
             object.__setattr__(self, "block", _extents("block", self.block))
         _flag("tensor_scale_divides", self.tensor_scale_divides)
+        if isinstance(self.tensor_scale, BOOLS):
+            raise TypeError(f"tensor_scale is {self.tensor_scale}; it must be a number, 'compute' or None")
         # By its name, so that equal scalings are equal.
         object.__setattr__(self, "scale_dtype", _lanecast.facts(self.scale_dtype)["name"])
 
@@ -299,6 +301,9 @@ def dequantize(
     Traceback (most recent call last):
     ValueError: scales have shape (56, 4); it must be (4, 56) for data of shape (512, 7168)
     """
+    for name in ("int_rounding", "float_to_int", "int_to_int"):
+        if name in options:
+            raise TypeError(f"{name} has no effect here: elements under scales become floats, by rounding=")
     return _lanecast.dequantize(
         codes, scales, _scaling(scaling), dtype, zero_points, out, threads, progress, options
     )

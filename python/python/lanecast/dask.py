@@ -6,11 +6,12 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Any
 
-from lanecast._convert import ConvertError, ConvertReport, Path, _is_false, _report, _run, _words
+from lanecast._convert import ConvertError, ConvertReport, Path, _is_false, _named, _place, _report, _run, _words
 from lanecast._convert import convert as _convert
 from lanecast._lanecast import Cancelled
 
@@ -56,13 +57,14 @@ def convert(
     src: Path,
     dst: Path,
     *,
-    to: str,
+    to: Any,
     client: Any = None,
     progress: Callable[[int, int], object] | None = None,
     retries: int = 3,
     **options: Any,
 ) -> ConvertReport:
-    """:func:`lanecast.convert` on a cluster, whose workers share ``src`` and ``dst``; in a cluster of its own if there is none.
+    """:func:`lanecast.convert` on a cluster, whose workers share ``src`` and ``dst``; in one of its own if there is no client. (That
+    starts processes, which import the main module: a script needs ``if __name__ == "__main__":``.)
 
     A task makes one file of the result, and can be run again: if its worker is lost, another one runs it. Complete files are not
     made twice, and the bytes are those of one process. ``progress`` is called with the number of files done and of all files; if
@@ -72,10 +74,8 @@ def convert(
         distributed: Any = import_module("distributed")
     except ImportError as error:
         raise ImportError(f"lanecast.dask.convert needs a Dask cluster: pip install distributed ({error})") from None
-    if client is None:
-        with distributed.Client() as own:
-            return convert(src, dst, to=to, client=own, progress=progress, retries=retries, **options)
-    src, dst = os.path.abspath(src), os.path.abspath(dst)
+    src, dst = os.path.abspath(_place("src", src)), os.path.abspath(_place("dst", dst))
+    to = _named(to)
     # What would be refused is refused here, before there are tasks.
     force, resume = bool(options.pop("force", False)), options.pop("resume", None)
     dry = bool(options.pop("dry_run", False))
@@ -102,18 +102,19 @@ def convert(
         # One file has no ranks. If it is there when its task is run again, the worker was lost just after writing it.
         ranks = [{}]
         each = {**options, **limits, "force": True}
-    tasks = [client.submit(_shard, src, dst, to, rank, each, retries=retries, pure=False) for rank in ranks]
-    done, report = 0, plan
-    for task in distributed.as_completed(tasks):
-        found = task.result()
-        if isinstance(found, ConvertError):
-            client.cancel(tasks)
-            raise found
-        report = found
-        done += 1
-        if progress and _is_false(progress(done, files)):
-            client.cancel(tasks)
-            raise Cancelled(f"progress returned False after {done} of {files} files")
+    with distributed.Client() if client is None else nullcontext(client) as cluster:
+        tasks = [cluster.submit(_shard, src, dst, to, rank, each, retries=retries, pure=False) for rank in ranks]
+        done, report = 0, plan
+        for task in distributed.as_completed(tasks):
+            found = task.result()
+            if isinstance(found, ConvertError):
+                cluster.cancel(tasks)
+                raise found
+            report = found
+            done += 1
+            if progress and _is_false(progress(done, files)):
+                cluster.cancel(tasks)
+                raise Cancelled(f"progress returned False after {done} of {files} files")
     if not os.path.isdir(src):
         return report
     # All files are made: this removes what lost workers have left, and reads the record.

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanecast import _lanecast
+from lanecast._api import _of_integers
 
 try:
     from zarr.codecs import cast_value  # type: ignore[import-not-found, unused-ignore]
@@ -65,6 +66,8 @@ def cast_array(
     if out_of_range_mode not in (None, "clamp", "wrap"):
         raise ValueError(f"Unknown out_of_range mode: {out_of_range_mode}; it must be clamp, wrap or None")
     x = np.asarray(arr)
+    if not isinstance(arr, np.ndarray):
+        x = _of_integers(arr, x)
     result, refused = _lanecast.cast_value(x, target_dtype, _ROUNDING[rounding_mode], out_of_range_mode, scalar_map_entries)
     if refused is not None:
         # A signaling NaN would cause a warning.
@@ -116,6 +119,8 @@ class CastValue(cast_value.CastValue):  # type: ignore[misc, unused-ignore]
     """
 
     def __init__(self, *, scalar_map: Any = None, **options: Any) -> None:
+        if isinstance(scalar_map, (list, tuple)) or isinstance(scalar_map, Mapping) and scalar_map.keys() - {"encode", "decode"}:
+            raise ValueError(f"scalar_map is {scalar_map!r}; it must have the keys 'encode' and 'decode', or one of them")
         # Of equal keys the first counts, as the specification says: a dict of the pairs would keep the last.
         if isinstance(scalar_map, Mapping):
             scalar_map = {way: _first(entries) for way, entries in scalar_map.items()}
